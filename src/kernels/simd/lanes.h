@@ -62,55 +62,25 @@ VEC_INLINE void lanes_keep(lanes *a)
         vec_keep(&a->v[i]);
 }
 
-VEC_INLINE lanes lanes_add(lanes a, lanes b)
-{
-    EACH_VEC(i)
-        a.v[i] = vec_add(a.v[i], b.v[i]);
-    return a;
-}
-
-VEC_INLINE lanes lanes_sub(lanes a, lanes b)
-{
-    EACH_VEC(i)
-        a.v[i] = vec_sub(a.v[i], b.v[i]);
-    return a;
-}
-
-VEC_INLINE lanes lanes_mul(lanes a, lanes b)
-{
-    EACH_VEC(i)
-        a.v[i] = vec_mul(a.v[i], b.v[i]);
-    return a;
-}
-
-VEC_INLINE lanes lanes_div(lanes a, lanes b)
-{
-    EACH_VEC(i)
-        a.v[i] = vec_div(a.v[i], b.v[i]);
-    return a;
-}
+#define LANES_OF_TWO(name, vec_name)                                                               \
+    VEC_INLINE lanes name(lanes a, lanes b)                                                        \
+    {                                                                                              \
+        EACH_VEC(i)                                                                                \
+            a.v[i] = vec_name(a.v[i], b.v[i]);                                                     \
+        return a;                                                                                  \
+    }
+LANES_OF_TWO(lanes_add, vec_add)
+LANES_OF_TWO(lanes_sub, vec_sub)
+LANES_OF_TWO(lanes_mul, vec_mul)
+LANES_OF_TWO(lanes_div, vec_div)
+LANES_OF_TWO(lanes_max, vec_max) /* a > b ? a : b */
+LANES_OF_TWO(lanes_min, vec_min) /* a < b ? a : b */
 
 VEC_INLINE lanes lanes_fma(lanes a, lanes b, lanes c)
 {
     EACH_VEC(i)
         c.v[i] = vec_fma(a.v[i], b.v[i], c.v[i]);
     return c;
-}
-
-/* a > b ? a : b */
-VEC_INLINE lanes lanes_max(lanes a, lanes b)
-{
-    EACH_VEC(i)
-        a.v[i] = vec_max(a.v[i], b.v[i]);
-    return a;
-}
-
-/* a < b ? a : b */
-VEC_INLINE lanes lanes_min(lanes a, lanes b)
-{
-    EACH_VEC(i)
-        a.v[i] = vec_min(a.v[i], b.v[i]);
-    return a;
 }
 
 /* The first n lanes of a, the others of b. */

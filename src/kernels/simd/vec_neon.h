@@ -57,21 +57,6 @@ VEC_INLINE vec vec_firsts(size_t n, vec a, vec b)
     return vec_first((ptrdiff_t)n, a, b);
 }
 
-VEC_INLINE vec vec_load_part(const float *p, ptrdiff_t n, float rest)
-{
-    float part[LANES] = {rest, rest, rest, rest};
-    for (ptrdiff_t i = 0; i < LANES && i < n; i++)
-        part[i] = p[i];
-    return vec_load(part);
-}
-
-VEC_INLINE void vec_store_part(float *p, vec a, size_t n)
-{
-    float part[LANES];
-    vec_store(part, a);
-    memcpy(p, part, n * sizeof *p);
-}
-
 VEC_INLINE vec vec_put(vec a, ptrdiff_t i, float x)
 {
     return vbslq_f32(vceqq_s32(neon_count(), vdupq_n_s32((int32_t)i)), vec_of(x), a);
@@ -80,14 +65,6 @@ VEC_INLINE vec vec_put(vec a, ptrdiff_t i, float x)
 VEC_INLINE vec vec_load_f16(const uint16_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
-}
-
-VEC_INLINE vec vec_load_part_f16(const uint16_t *p, size_t n)
-{
-    uint16_t part[LANES] = {0};
-    for (size_t i = 0; i < n; i++)
-        part[i] = p[i];
-    return vec_load_f16(part);
 }
 
 VEC_INLINE void vec_store_f16(uint16_t *p, vec a)
@@ -166,24 +143,9 @@ VEC_INLINE float vec_biggest(vec a)
     return vgetq_lane_f32(vec_max(two, vextq_f32(two, two, 1)), 0);
 }
 
-VEC_INLINE quad quad_load(const float *p)
-{
-    return vld1q_f32(p);
-}
-
-VEC_INLINE void quad_store(float *p, quad a)
-{
-    vst1q_f32(p, a);
-}
-
 VEC_INLINE quad quad_sqrt(quad a)
 {
     return vsqrtq_f32(a);
-}
-
-VEC_INLINE quad quad_fma(quad a, quad b, quad c)
-{
-    return vfmaq_f32(c, a, b);
 }
 
 VEC_INLINE quad lanes_reduce_four(const lanes a[4])
@@ -198,13 +160,6 @@ VEC_INLINE quad lanes_reduce_four(const lanes a[4])
     return vpaddq_f32(p01, p23);
 }
 
-VEC_INLINE void lanes_quarters(const lanes a[4], lanes to[4])
-{
-    for (size_t i = 0; i < 4; i++)
-        for (size_t q = 0; q < 4; q++)
-            to[q].v[i] = a[i].v[q];
-}
-
 VEC_INLINE void lanes_cross(const lanes a[4], lanes to[4])
 {
     for (size_t q = 0; q < 4; q++) {
@@ -216,5 +171,7 @@ VEC_INLINE void lanes_cross(const lanes a[4], lanes to[4])
         }
     }
 }
+
+#include "kernels/simd/vec_four.h"
 
 #endif

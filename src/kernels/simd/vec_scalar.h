@@ -75,33 +75,18 @@ VEC_INLINE void vec_keep(vec *a)
     (void)a;
 }
 
-VEC_INLINE vec vec_add(vec a, vec b)
-{
-    EACH_LANE(i)
-        a.v[i] += b.v[i];
-    return a;
-}
-
-VEC_INLINE vec vec_sub(vec a, vec b)
-{
-    EACH_LANE(i)
-        a.v[i] -= b.v[i];
-    return a;
-}
-
-VEC_INLINE vec vec_mul(vec a, vec b)
-{
-    EACH_LANE(i)
-        a.v[i] *= b.v[i];
-    return a;
-}
-
-VEC_INLINE vec vec_div(vec a, vec b)
-{
-    EACH_LANE(i)
-        a.v[i] /= b.v[i];
-    return a;
-}
+#define OF_TWO(type, name, each, set)                                                              \
+    VEC_INLINE type name(type a, type b)                                                           \
+    {                                                                                              \
+        each(i) a.v[i] set b.v[i];                                                                 \
+        return a;                                                                                  \
+    }
+OF_TWO(vec, vec_add, EACH_LANE, +=)
+OF_TWO(vec, vec_sub, EACH_LANE, -=)
+OF_TWO(vec, vec_mul, EACH_LANE, *=)
+OF_TWO(vec, vec_div, EACH_LANE, /=)
+OF_TWO(quad, quad_add, EACH_OF_FOUR, +=)
+OF_TWO(quad, quad_div, EACH_OF_FOUR, /=)
 
 VEC_INLINE vec vec_fma(vec a, vec b, vec c)
 {
@@ -197,20 +182,6 @@ VEC_INLINE quad quad_load(const float *p)
 VEC_INLINE void quad_store(float *p, quad a)
 {
     memcpy(p, a.v, sizeof a.v);
-}
-
-VEC_INLINE quad quad_add(quad a, quad b)
-{
-    EACH_OF_FOUR(i)
-        a.v[i] += b.v[i];
-    return a;
-}
-
-VEC_INLINE quad quad_div(quad a, quad b)
-{
-    EACH_OF_FOUR(i)
-        a.v[i] /= b.v[i];
-    return a;
 }
 
 VEC_INLINE quad quad_sqrt(quad a)

@@ -47,21 +47,6 @@ VEC_INLINE vec vec_first(ptrdiff_t n, vec a, vec b)
     return (vec)wasm_v128_bitselect((v128_t)a, (v128_t)b, wasm_before(n));
 }
 
-VEC_INLINE vec vec_load_part(const float *p, ptrdiff_t n, float rest)
-{
-    float part[LANES] = {rest, rest, rest, rest};
-    for (ptrdiff_t i = 0; i < LANES && i < n; i++)
-        part[i] = p[i];
-    return vec_load(part);
-}
-
-VEC_INLINE void vec_store_part(float *p, vec a, size_t n)
-{
-    float part[LANES];
-    vec_store(part, a);
-    memcpy(p, part, n * sizeof *p);
-}
-
 VEC_INLINE vec vec_put(vec a, ptrdiff_t i, float x)
 {
     v128_t at = wasm_i32x4_eq(wasm_i32x4_const(0, 1, 2, 3), wasm_i32x4_splat((int32_t)i));
@@ -77,14 +62,6 @@ VEC_INLINE vec vec_load_f16(const uint16_t *p)
     v128_t top = wasm_v128_and(wasm_i32x4_gt(size, wasm_i32x4_splat(0x7BFF)),
                                wasm_i32x4_splat(0x7F800000)); /* infinite or NaN */
     return (vec)wasm_v128_or(wasm_v128_or(x, top), sign);
-}
-
-VEC_INLINE vec vec_load_part_f16(const uint16_t *p, size_t n)
-{
-    uint16_t part[LANES] = {0};
-    for (size_t i = 0; i < n; i++)
-        part[i] = p[i];
-    return vec_load_f16(part);
 }
 
 VEC_INLINE void vec_store_f16(uint16_t *p, vec a)
@@ -159,24 +136,9 @@ VEC_INLINE float vec_biggest(vec a)
     return vec_max(two, (vec)wasm_i32x4_shuffle((v128_t)two, (v128_t)two, 1, 0, 3, 2))[0];
 }
 
-VEC_INLINE quad quad_load(const float *p)
-{
-    return vec_load(p);
-}
-
-VEC_INLINE void quad_store(float *p, quad a)
-{
-    vec_store(p, a);
-}
-
 VEC_INLINE quad quad_sqrt(quad a)
 {
     return (quad)wasm_f32x4_sqrt((v128_t)a);
-}
-
-VEC_INLINE quad quad_fma(quad a, quad b, quad c)
-{
-    return wasm_fma(a, b, c);
 }
 
 VEC_INLINE quad lanes_reduce_four(const lanes a[4])
@@ -184,14 +146,7 @@ VEC_INLINE quad lanes_reduce_four(const lanes a[4])
     float sums[4];
     for (size_t i = 0; i < 4; i++)
         sums[i] = vec_reduce((a[i].v[0] + a[i].v[2]) + (a[i].v[1] + a[i].v[3]));
-    return quad_load(sums);
-}
-
-VEC_INLINE void lanes_quarters(const lanes a[4], lanes to[4])
-{
-    for (size_t i = 0; i < 4; i++)
-        for (size_t q = 0; q < 4; q++)
-            to[q].v[i] = a[i].v[q];
+    return vec_load(sums);
 }
 
 VEC_INLINE void lanes_cross(const lanes a[4], lanes to[4])
@@ -200,5 +155,7 @@ VEC_INLINE void lanes_cross(const lanes a[4], lanes to[4])
         for (size_t i = 0; i < 4; i++)
             to[i].v[q] = (vec){a[0].v[q][i], a[1].v[q][i], a[2].v[q][i], a[3].v[q][i]};
 }
+
+#include "kernels/simd/vec_four.h"
 
 #endif
