@@ -174,30 +174,15 @@ int regex_parts(const struct tok_regex *r, const char *text, size_t n, struct sp
 
 /* ---- joining parts --------------------------------------------------------------------------- */
 
-/* Joins equal neighbours, as Hugging Face does: the first part counts as following a part that is
- * no match. */
-static size_t join_equal(struct span_part *p, size_t n)
+/* Joins a part to the one before it, as Hugging Face does: equal ones (contiguous), or a match to
+ * what is none. The first part counts as following a part that is no match. */
+static size_t join_previous(struct span_part *p, size_t n, int contiguous)
 {
     size_t kept = 0;
     int before = 0;
     for (size_t i = 0; i < n; i++) {
-        int is_match = p[i].is_match;
-        if (is_match == before && kept > 0)
-            p[kept - 1].to = p[i].to;
-        else
-            p[kept++] = (struct span_part){p[i].from, p[i].to, 0};
-        before = is_match;
-    }
-    return kept;
-}
-
-static size_t join_previous(struct span_part *p, size_t n)
-{
-    size_t kept = 0;
-    int before = 0;
-    for (size_t i = 0; i < n; i++) {
-        int is_match = p[i].is_match;
-        if (is_match && !before && kept > 0)
+        int is_match = p[i].is_match, joins = contiguous ? is_match == before : is_match > before;
+        if (joins && kept > 0)
             p[kept - 1].to = p[i].to;
         else
             p[kept++] = (struct span_part){p[i].from, p[i].to, 0};
@@ -232,10 +217,8 @@ void regex_cut_parts(struct span_part *parts, enum regex_cut cut, int inverted)
     if (cut == CUT_ISOLATED)
         for (size_t i = 0; i < n; i++)
             parts[i].is_match = 0;
-    else if (cut == CUT_CONTIGUOUS)
-        n = join_equal(parts, n);
-    else if (cut == CUT_PREVIOUS)
-        n = join_previous(parts, n);
+    else if (cut == CUT_CONTIGUOUS || cut == CUT_PREVIOUS)
+        n = join_previous(parts, n, cut == CUT_CONTIGUOUS);
     else if (cut == CUT_NEXT)
         n = join_next(parts, n);
     if (n < arr_len(parts))
