@@ -6,6 +6,8 @@
 #ifndef MGPT_CURSOR_H
 #define MGPT_CURSOR_H
 
+#include "base/float_bits.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -80,10 +82,7 @@ static inline int32_t cursor_i32(struct cursor *c)
 
 static inline float cursor_f32(struct cursor *c)
 {
-    uint32_t bits = cursor_u32(c);
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
+    return f32_from_bits(cursor_u32(c));
 }
 
 static inline double cursor_f64(struct cursor *c)
