@@ -189,6 +189,7 @@ denies 5 'mgpt: nowhere/no.gguf: cannot create' flat.json nowhere/no.gguf
 denies 5 'is a directory' flat.json away
 check "no temporary files are left" [ -z "$(find . -name '*.tmp')" ]
 check "OUT may be /dev/null" convert 0 flat.json /dev/null
+check "... and the size is that of the weights" grep -qF 'wrote /dev/null: 436 weights, F32, 2 kB' "$tmp/err"
 
 # ---- bad input and usage ----
 
