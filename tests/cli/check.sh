@@ -144,4 +144,17 @@ check "... and the rest is compared" [ "$code" -eq 0 ]
 run check "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json"
 check "... and only then" [ ! -s "$tmp/err" ]
 
+# ---- options of a reference only ----
+
+for option in "--ids 1" "--shape 1,27" --explain; do
+    # shellcheck disable=SC2086
+    refuses "$option with two models" 2 "${option%% *} is not for two models" check "$names" "$names" $option
+done
+for option in "--ids 1" "--shape 1,27" --explain "--tol f16" "--max-nmse 1" "--max-kl 0"; do
+    # shellcheck disable=SC2086
+    refuses "$option with --self" 2 "${option%% *} is not for --self" check "$names" --self $option
+done
+refuses "--ids with -p" 2 "--ids and -p: only one of them" check "$names" "$json" --ids 1 -p a
+refuses "an id beyond the vocabulary" 2 "--ids: token 1 is 27, the model has ids 0 to 26" check "$names" "$json" --ids 1,27
+
 finish

@@ -166,4 +166,15 @@ check "options may follow operands" eval '[ "$(cat "$tmp/out")" = a ]'
 refuses "an operand too many" 2 "unexpected argument 'two'" info "$names" two
 refuses "a model twice" 2 "unexpected argument" info -m "$names" "$names"
 
+# ---- options that exclude each other, or need a vocabulary ----
+
+while read -r text options; do
+    # shellcheck disable=SC2086
+    refuses "generate $options" 2 "$(echo "$text" | tr _ ' ')" generate "$names" $options
+done <<'END'
+-p_and_-f:_give_one_of_them --chat --chat-format chatml -p a -f b
+-p_and_-f_exclude_each_other -p a -f b
+--first_needs_a_stream_for_each_sample --first 2 --rng python --samples 3
+END
+
 finish

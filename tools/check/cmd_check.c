@@ -14,6 +14,7 @@
 #include "common/sandbox.h"
 #include "common/text.h"
 #include "engine/engine.h"
+#include "engine/input.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -201,24 +202,6 @@ static int read_bounds(struct check *c, const struct cli_command *command)
     return EXIT_OK;
 }
 
-/* The tokens of --ids. */
-static int check_read_ids(struct check *c, const struct cli_command *command)
-{
-    const char *at = c->ids;
-    int32_t id;
-    int got;
-    c->given = mem_new(strlen(c->ids) / 2 + 1, sizeof *c->given); /* a digit and a separator each */
-    if (!c->given) {
-        cli_note("out of memory: the tokens");
-        return EXIT_FULL;
-    }
-    while ((got = text_next_id(&at, &id)) > 0)
-        c->given[c->n_given++] = id;
-    if (got == 0 && c->n_given > 0)
-        return EXIT_OK;
-    return cli_usage(command, "--ids: expected a number at byte %zu", (size_t)(at - c->ids));
-}
-
 static int check_read_shape(const struct check *c, struct ref_options *options,
                             const struct cli_command *command)
 {
@@ -242,14 +225,14 @@ static int open_reference(struct check *c, const struct cli_command *command)
                                   .model = c->engine.model,
                                   .add_bos = info->add_bos > 0 && info->bos >= 0,
                                   .bos = info->bos};
+    struct input given = {.ids = c->ids, .text = c->text, .what = c->ids ? "--ids" : "-p"};
     int code = EXIT_OK;
     if (c->ids && c->text)
         code = cli_usage(command, "--ids and -p: only one of them");
-    else if (c->ids)
-        code = check_read_ids(c, command);
-    else if (c->text)
-        code = engine_encode(&c->engine, "-p", c->text, strlen(c->text), MGPT_NO_SPECIAL_TOKENS,
-                             info->add_bos ? info->bos : -1, &c->given, &c->n_given);
+    else if (c->ids || c->text)
+        code = input_read(&given, &c->engine, command);
+    c->given = given.tokens;
+    c->n_given = given.n_tokens;
     if (code == EXIT_OK && c->shape)
         code = check_read_shape(c, &options, command);
     if (code != EXIT_OK)
@@ -294,6 +277,18 @@ static int check_read_text(const struct check *c, const struct cli_command *comm
     return text_prompt_limited(command, c->text, c->file, limits, text, n_text);
 }
 
+/* Refuses options that only a reference has a use for. */
+static int check_unused(const struct check *c, const char *with, const struct cli_command *command)
+{
+    const char *name = c->ids ? "--ids" : c->shape ? "--shape" : c->explain ? "--explain" : NULL;
+    if (c->self && !name)
+        name = c->tol             ? "--tol"
+               : c->max_nmse >= 0 ? "--max-nmse"
+               : c->max_kl >= 0   ? "--max-kl"
+                                  : NULL;
+    return name ? cli_usage(command, "%s is not for %s", name, with) : EXIT_OK;
+}
+
 static int check_self(const struct check *c, const struct cli_command *command)
 {
     struct self_options options = {.path = c->engine.path,
@@ -305,12 +300,14 @@ static int check_self(const struct check *c, const struct cli_command *command)
                                    .json = c->json,
                                    .attest = c->attest,
                                    .attested = c->attested};
-    char *text;
+    char *text = NULL;
     if (c->attested && (c->text || c->file || c->limit))
         return cli_usage(command, "--attested has the tokens: no -p, -f or -n with it");
     if (c->engine.check_finite)
         return cli_usage(command, "--self and --check-finite: only one of them");
-    int code = check_read_text(c, command, &text, &options.n_text);
+    int code = check_unused(c, "--self", command);
+    if (code == EXIT_OK)
+        code = check_read_text(c, command, &text, &options.n_text);
     options.text = text;
     if (code == EXIT_OK)
         code = self_check(&options);
@@ -327,7 +324,9 @@ static int check_two(struct check *c, const struct cli_command *command)
                                   .bounds = &c->bounds,
                                   .json = c->json};
     char *text = NULL;
-    int code = read_bounds(c, command);
+    int code = check_unused(c, "two models", command);
+    if (code == EXIT_OK)
+        code = read_bounds(c, command);
     c->engine.kv = "f32"; /* the reference is not rounded */
     if (code == EXIT_OK)
         code = check_read_text(c, command, &text, &models.n_text);
