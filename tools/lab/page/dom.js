@@ -138,17 +138,14 @@ const Dom = (() => {
         return Number(v);
     }
 
-    // Chooses a file of at most `most` bytes; take(file), or tell(error) if that fails.
-    function file(id, accept, most, take, tell) {
+    // Chooses a file of at most `most` bytes for take(file); what goes wrong is said after `before`.
+    function file(id, accept, most, take, before) {
         return h('input', { id, type: 'file', accept, on: { change: async (e) => {
             const f = e.target.files[0];
-            if (!f) return;
-            try {
+            if (f) await App.tried(() => {
                 if (f.size > most) throw new Error(`${f.name} has ${Numbers.count(f.size)} bytes, more than ${Numbers.count(most)}.`);
-                await take(f);
-            } catch (error) {
-                tell(error);
-            }
+                return take(f);
+            }, before);
             e.target.value = '';
         } } });
     }

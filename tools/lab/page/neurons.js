@@ -84,21 +84,19 @@ const Neurons = (() => {
 
     async function search() {
         const mine = ++running;
-        try {
+        await App.tried(() => {
             const which = chosen();
             showPromoted(which);
             const { out, note } = encodeAll(text.value);
             goButton.hidden = true;
             stopButton.hidden = false;
             App.say('');
-            await Work.run('neuron', { out, which, best: [], at: 0 }, ({ at, best }) => {
+            return Work.run('neuron', { out, which, best: [], at: 0 }, ({ at, best }) => {
                 if (mine !== running) return false;
                 status.textContent = `${at} of ${out.length} texts.${note}`;
                 return showBest(best);
             });
-        } catch (e) {
-            App.say(`Neurons: ${e.message}`, true);
-        }
+        }, 'Neurons: ');
         Engine.run(App.state.ids, [], 1);
         goButton.hidden = false;
         stopButton.hidden = true;
@@ -116,7 +114,7 @@ const Neurons = (() => {
         layerInput = h('input.cell#neuron-layer', { type: 'text', inputmode: 'numeric', value: '0' });
         unitInput = h('input.cell#neuron-unit', { type: 'text', inputmode: 'numeric', value: '0' });
         text = h('textarea#neuron-text', { rows: 4, 'aria-label': 'texts to search', spellcheck: 'false', placeholder: 'paste texts here, or choose a file' });
-        file = Dom.file('neuron-file', 'text/*,.txt,.md,.csv,.json', MOST_BYTES, async (f) => { text.value = await f.text(); }, (e) => App.say(e.message, true));
+        file = Dom.file('neuron-file', 'text/*,.txt,.md,.csv,.json', MOST_BYTES, async (f) => { text.value = await f.text(); });
         goButton = button('Search the text', search, { id: 'neuron-go', kind: '.main' });
         stopButton = button('Stop', () => running++, { id: 'neuron-stop', hidden: true });
         status = h('span.note', { 'aria-live': 'polite' });

@@ -33,15 +33,11 @@ const Patching = (() => {
         return read;
     }
 
-    function typed() {
-        try {
-            const { ids, note } = readClean();
-            App.set({ other: ids });
-            App.say(note);
-        } catch (e) {
-            App.say(`The clean text: ${e.message}`, true);
-        }
-    }
+    const typed = () => App.tried(() => {
+        const { ids, note } = readClean();
+        App.set({ other: ids });
+        App.say(note);
+    }, 'The clean text: ');
 
     const asInput = (ids) => (Engine.canEncode ? Running.ofTokens(ids.slice(Engine.info.front.length)) : ids.join(' '));
 
@@ -134,11 +130,7 @@ const Patching = (() => {
         const mine = result;
         goButton.hidden = true;
         stopButton.hidden = false;
-        try {
-            await Trials.run(() => mine === result && !stopped && showProgress());
-        } catch (e) {
-            App.say(e.message, true);
-        }
+        await App.tried(() => Trials.run(() => mine === result && !stopped && showProgress()));
         if (mine === result) finish();
         return undefined;
     }

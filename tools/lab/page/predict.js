@@ -65,12 +65,10 @@ const Predict = (() => {
             if (stopButton) stopButton.hidden = !alive;
             return alive;
         };
-        try {
+        await App.tried(async () => {
             const all = await Trials.extend(ids, s.edits, MOST_DRAWN, { ...sampling(s), seed: s.seed, counter: ids.length - prompt }, show);
             if (App.changed === changed) App.set({ ids: all, prompt });
-        } catch (e) {
-            App.say(e.message, true);
-        }
+        });
         if (stopButton) stopButton.hidden = true;
         return undefined;
     }
@@ -109,11 +107,7 @@ const Predict = (() => {
             shown = performance.now();
             return alive;
         };
-        try {
-            await Trials.many(MANY, s.step, MOST_DRAWN, { ...sampling(s), seed: s.seed }, show);
-        } catch (e) {
-            App.say(e.message, true);
-        }
+        await App.tried(() => Trials.many(MANY, s.step, MOST_DRAWN, { ...sampling(s), seed: s.seed }, show));
         stopButton.hidden = true;
         return undefined;
     }

@@ -188,6 +188,15 @@ const App = (() => {
         el.hidden = !text;
     }
 
+    // Does it, and says what goes wrong, after `before`.
+    async function tried(work, before = '') {
+        try {
+            return await work();
+        } catch (e) {
+            return say(before + e.message, true);
+        }
+    }
+
     // Lane 1 holds the text as it was before one of its tokens was changed.
     function recall() {
         if (Engine.ids(1).join() !== state.was.join()) Engine.run(state.was, [], 1);
@@ -231,7 +240,7 @@ const App = (() => {
     // The unablated run, when there is another.
     const other = () => (state.edits.length ? 1 : 0);
 
-    return { state, set, edit, back, leave, recall, say, tensor, losses, ofLayer, row, line, begin, other, on: (fn) => listeners.push(fn),
+    return { state, set, edit, back, leave, recall, say, tried, tensor, losses, ofLayer, row, line, begin, other, on: (fn) => listeners.push(fn),
         get changed() { return changed; }, get canUndo() { return undo.length > 0; }, tell };
 })();
 

@@ -25,7 +25,7 @@ const Steering = (() => {
         App.say('');
     }
 
-    const tell = (e) => App.say(`Steering: ${e.message}`, true);
+    const HERE = 'Steering: '; // before what goes wrong
 
     async function fileChosen(file) {
         const bytes = new Uint8Array(await file.arrayBuffer());
@@ -42,19 +42,17 @@ const Steering = (() => {
     }
 
     function make() {
-        try {
+        App.tried(() => {
             const layer = layerOf() < 0 ? Math.floor((Engine.info.layers - 1) / 2) : layerOf();
             const x = residual(more.value, layer), y = residual(from.value, layer);
             take(Trials.npyOf(x.map((v, i) => v - y[i])), layer, `“${more.value}” − “${from.value}” after layer ${layer}`);
-        } catch (e) {
-            tell(e);
-        }
+        }, HERE);
         if (App.state.ids.length) Engine.run(App.state.ids, [], 1);
     }
 
     function mount() {
         const text = (id, value) => h('input', { id, type: 'text', value, autocomplete: 'off', spellcheck: 'false' });
-        const file = Dom.file('steer-file', '.npy,.gguf', MOST_BYTES, fileChosen, tell);
+        const file = Dom.file('steer-file', '.npy,.gguf', MOST_BYTES, fileChosen, HERE);
         more = text('steer-more', '');
         from = text('steer-less', '');
         layerInput = h('input.cell#steer-layer', { type: 'text', inputmode: 'numeric', placeholder: 'auto' });

@@ -41,12 +41,10 @@ const Worlds = (() => {
         const mine = ++running, long = !stop.hidden; // what came before is still being written: a slider that moves rests first
         stop.hidden = false;
         status.textContent = 'Writing …';
-        try {
+        await App.tried(async () => {
             if (long) await new Promise((done) => { setTimeout(done, REST); });
             for (const c of all) if (mine === running) await write(c, state, mine);
-        } catch (e) {
-            App.say(e.message, true);
-        }
+        });
         if (mine !== running) return;
         halt(all.length === 2 && all[0].more.join() === all[1].more.join() ? 'Both go on with the same tokens.' : '');
     }
