@@ -5,12 +5,11 @@
  * line.
  */
 const Engine = (() => {
-    const LANES = 2;
     let about = null; // what the page says about the model
     let compiled = null; // the module; null: the page has none
     let wasm = null, lend, worked, found, floatsAt; // its exports, and what loader.js has to call them
     let trace = null; // a recorded page: Float32Array of all values
-    const lanes = [];
+    const lanes = [0, 1].map(() => ({ids: new Int32Array(0), kept: new Map(), edits: null}));
     // For trials.js: what loader.js gives, and the end of what lane 0 is thought to do.
     const module = {forgetEdits() { lanes[0].edits = null; }};
 
@@ -37,7 +36,7 @@ const Engine = (() => {
     // That engine. Between two calls all that the module knows is in its memory.
     async function adopt(from) {
         ({about, compiled} = from);
-        from.ids.forEach((ids, i) => { lanes[i] = {ids, kept: new Map()}; });
+        from.ids.forEach((ids, i) => { lanes[i].ids = ids; });
         Object.assign(api, {live: about.live, info: about.info, hooks: about.hooks});
         await instantiate();
         wasm.memory.grow((from.memory.byteLength - wasm.memory.buffer.byteLength) / 65536);
@@ -96,8 +95,6 @@ const Engine = (() => {
         if (!bytes)
             throw new Error('this page carries no model');
         about = JSON.parse(new TextDecoder().decode(bytes));
-        for (let i = 0; i < LANES; i++)
-            lanes[i] = {ids: new Int32Array(0), kept: new Map()};
         Object.assign(api, {live: about.live, reason: about.reason, info: about.info, story: about.story || null, hooks: about.hooks, tensors: about.tensors,
             prompt: Int32Array.from(about.tokens), canEncode: about.live && about.info.tokenizer !== 'none'});
         await openModule();
@@ -132,12 +129,11 @@ const Engine = (() => {
     function setEdits(edits) {
         wasm.lab_edits_clear();
         for (const edit of edits) {
-            if (Trials.kinds.includes(edit.kind)) {
-                Trials.apply(edit);
-                continue;
-            }
             const mean = edit.scale === 'mean', head = edit.kind === 'mlp' ? -1 : edit.head;
-            worked(wasm.lab_edit(edit.layer, head, mean ? 0 : edit.scale, mean ? 1 : 0));
+            if (Trials.kinds.includes(edit.kind))
+                Trials.apply(edit);
+            else
+                worked(wasm.lab_edit(edit.layer, head, mean ? 0 : edit.scale, mean ? 1 : 0));
         }
     }
 
@@ -255,12 +251,11 @@ const Engine = (() => {
     function lens(lane, pos) {
         checkPos(pos, lane);
         return residuals().map((hook, i) => {
-            const all = about.live
-                ? floatsAt(wasm.lab_lens(lane, hook.point, hook.layer, pos), about.info.vocab).subarray(0, about.info.choices)
-                : new Float32Array(about.info.choices).fill(-Infinity);
-            if (about.live)
+            if (about.live) {
+                const all = floatsAt(wasm.lab_lens(lane, hook.point, hook.layer, pos), about.info.vocab).subarray(0, about.info.choices);
                 return {name: hook.name, logits: all, logsum: Numbers.logSum(all)};
-            const {ids, values, logsum} = about.lens[pos][i];
+            }
+            const all = new Float32Array(about.info.choices).fill(-Infinity), {ids, values, logsum} = about.lens[pos][i];
             ids.forEach((id, j) => { all[id] = values[j]; });
             return {name: hook.name, logits: all, logsum};
         });
