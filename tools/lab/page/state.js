@@ -246,27 +246,17 @@ const App = (() => {
 
 // Tokens as people read them: spaces become visible; control tokens have names.
 const Token = (() => {
-    const cache = new Map();
+    const cache = [];
     let endIds = null;
 
-    function of(id) {
-        let piece = cache.get(id);
-        if (!piece) {
-            const p = Engine.piece(id);
-            piece = { text: p.text.replace(/ /g, '␣') || `#${id}`, control: p.bytes.length === 0, end: p.end };
-            cache.set(id, piece);
-        }
-        return piece;
-    }
+    const seen = (id, { text, bytes, end }) => ({ text: text.replace(/ /g, '␣') || `#${id}`, control: bytes.length === 0, end });
+    const of = (id) => (cache[id] ??= seen(id, Engine.piece(id)));
 
     const text = (id) => of(id).text;
     const isEnd = (id) => of(id).end;
 
     // All tokens that end a text.
-    function ends() {
-        if (!endIds) endIds = Array.from({ length: Engine.info.choices }, (_, id) => id).filter((id) => Engine.piece(id).end);
-        return endIds;
-    }
+    const ends = () => (endIds ||= Array.from({ length: Engine.info.choices }, (_, id) => id).filter((id) => Engine.piece(id).end));
 
     // As what may come next; in a text the token that ends others is the start.
     const name = (id) => (isEnd(id) ? 'the end' : HomeText.label(id));
