@@ -192,23 +192,19 @@ const Main = (() => {
 
     // Without an engine or a model.
     function lessonsOnly() {
-        const root = h('div.room'), told = () => {
+        const told = () => {
             const { lesson, done } = Link.parse(location.hash);
-            App.state.lesson = lesson || '';
+            Object.assign(App.state, { view: 'lessons', ids: [], edits: [], lesson: lesson || '' });
             Lessons.solve(done);
+            show(App.state);
         };
-        Object.assign(App.state, { view: 'lessons', ids: [], edits: [] });
-        document.documentElement.classList.add('at-lessons');
-        document.documentElement.classList.remove('at-home');
-        told();
-        fill($('tabs'), h('button', { type: 'button', role: 'tab', id: 'tab-lessons', 'aria-selected': 'true', 'aria-controls': 'rooms' }, Lessons.title));
-        $('rooms').setAttribute('aria-labelledby', 'tab-lessons');
-        fill($('rooms'), root);
+        fill($('tabs'), h('button', { type: 'button', role: 'tab', id: 'tab-lessons', 'data-room': 'lessons', 'aria-controls': 'rooms' }, Lessons.title));
+        fill($('rooms'));
+        mounted.clear();
         Lessons.alone = true;
-        Lessons.mount(root);
-        App.on(Lessons.update);
-        Lessons.update(App.state);
-        window.addEventListener('hashchange', () => { told(); Lessons.update(App.state); });
+        App.on(show);
+        told();
+        window.addEventListener('hashchange', told);
         $('keys').hidden = true;
     }
 
