@@ -89,6 +89,33 @@ TEST(every_activation_at_every_point)
     }
 }
 
+/* What experts are chosen by: scores or probabilities, with a bias or not, in groups or not. In each
+ * architecture of a mixture, as some have the choice otherwise. */
+TEST(every_choice_of_experts_at_every_point)
+{
+    enum { SIGMOID = 1, BIAS = 2, GROUPS = 4, N_CHOICES = 8 };
+    const char *arch = "";
+    for (size_t i = 0; i < ZOO_SIZE; i++) {
+        if (!toy_zoo[i].n_expert || toy_zoo[i].expert_jitter > 0 ||
+            strcmp(toy_zoo[i].arch, arch) == 0)
+            continue;
+        arch = toy_zoo[i].arch;
+        for (int choice = 0; choice < N_CHOICES; choice++) {
+            struct toy_spec spec = toy_zoo[i];
+            spec.n_expert = 8;
+            spec.n_expert_used = 3;
+            spec.expert_bias = (choice & BIAS) > 0;
+            spec.expert_sigmoid |=
+                choice & SIGMOID || (spec.n_latent && spec.expert_bias); /* DeepSeek V3 */
+            spec.n_group = choice & GROUPS;
+            spec.n_group_used = spec.n_group / 2;
+            struct subject s = subject_new(&spec, 1000 + i);
+            check_agrees(s.m, s.model, s.tokens, s.n);
+            subject_free(&s);
+        }
+    }
+}
+
 /* Keys that a query of this layer may see, its own included: as the spec states it, without the
  * row's period of full layers, which the oracle applies. */
 static size_t widest_window(const struct toy_spec *s, int layer)
