@@ -32,18 +32,23 @@ function hashed(hash, bytes) {
 }
 const drawn = (x) => (typeof x === 'number' ? x.toFixed(2) : x instanceof FakeElement ? x.ink : x && x.data ? crypto.createHash('sha1').update(x.data).digest('hex') : Array.isArray(x) ? `[${x.map(drawn)}]` : String(x));
 
-// What a 2d context draws: calls and settings, in order.
+// The settings that a call depends on; null: it draws nothing by itself.
+const AREA = ['fillStyle', 'globalAlpha'], LINE = ['strokeStyle', 'lineWidth', 'dash', 'globalAlpha'];
+const DEPENDS = { fill: AREA, fillRect: AREA, stroke: LINE, strokeRect: LINE, fillText: ['font', 'textAlign', 'textBaseline', ...AREA], drawImage: ['imageSmoothingEnabled', 'globalAlpha'], measureText: null, setLineDash: null, getImageData: null, createImageData: null };
+
+// What a 2d context draws: calls in order, each with the settings that are in force.
 function context(canvas) {
-    const kept = { canvas, measureText: (t) => ({ width: 6 * t.length, actualBoundingBoxAscent: 8, actualBoundingBoxDescent: 2 }) };
-    const image = (w, h) => ({ width: w, height: h, data: new Uint8ClampedArray(4 * w * h) });
-    Object.assign(kept, { createImageData: image, getImageData: (x, y, w, h) => image(w, h), createLinearGradient: () => ({ addColorStop() {} }), createPattern: () => ({}) });
+    const image = (w, h) => ({ width: w, height: h, data: new Uint8ClampedArray(4 * w * h) }), saved = [];
+    const kept = { canvas, fillStyle: '#000', strokeStyle: '#000', lineWidth: 1, globalAlpha: 1, font: '10px sans-serif', textAlign: 'start', textBaseline: 'alphabetic', imageSmoothingEnabled: true, dash: '' };
+    const does = { measureText: (t) => ({ width: 6 * t.length, actualBoundingBoxAscent: 8, actualBoundingBoxDescent: 2 }), createImageData: image, getImageData: (x, y, w, h) => image(w, h),
+        createLinearGradient: () => ({ addColorStop() {} }), createPattern: () => ({}), setLineDash: (list) => { kept.dash = list.join(); }, save: () => saved.push({ ...kept }), restore: () => Object.assign(kept, saved.pop()) };
     const call = (name) => (...args) => {
-        canvas.draw(name, args);
+        const by = DEPENDS[name];
+        if (by !== null) canvas.draw(name, by ? [...args, ...by.map((k) => kept[k])] : args);
         if (name === 'fillText') canvas.words.push(args[0]);
-        return kept[name] && kept[name](...args);
+        return does[name]?.(...args);
     };
-    return new Proxy(kept, { get: (k, name) => (name in k && typeof k[name] !== 'function' ? k[name] : call(name)),
-        set: (k, name, value) => { canvas.draw(name, [value]); k[name] = value; return true; } });
+    return new Proxy(kept, { get: (k, name) => (name in k ? k[name] : call(name)), set: (k, name, value) => { k[name] = value; return true; } });
 }
 
 class FakeElement extends FakeNode {
