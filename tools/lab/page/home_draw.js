@@ -16,33 +16,47 @@ const HomeDraw = (() => {
 
     // ---- strokes and words ----
 
-    function path(points, colour, width = 1, alpha = 1) {
-        g.strokeStyle = colour;
-        g.lineWidth = width;
-        g.globalAlpha = alpha;
+    // The way that go() goes, as a line or as an area; what is drawn around it stays as pale as it was.
+    function line(colour, width, go, alpha = g.globalAlpha) {
+        const before = g.globalAlpha;
+        Object.assign(g, { strokeStyle: colour, lineWidth: width, globalAlpha: alpha });
         g.beginPath();
-        points.forEach(([x, y], i) => (i ? g.lineTo(x, y) : g.moveTo(x, y)));
+        go();
         g.stroke();
-        g.globalAlpha = 1;
+        g.globalAlpha = before;
     }
 
-    const box = (r, colour, width, by) => {
-        g.strokeStyle = colour;
-        g.lineWidth = width;
-        g.strokeRect(sx(r.x) - by, sy(r.y) - by, r.w * v.cam.s + 2 * by, r.h * v.cam.s + 2 * by);
-    };
-
-    function word(text, x, y, { size = 11, font = SANS, weight = 400, italic = false, colour = C.soft, align = 'left', base = 'alphabetic' } = {}) {
-        const style = (px) => `${italic ? 'italic ' : ''}${weight} ${px}px ${font}`, [, main, sub] = /^(.*?)(?:_(.))?$/.exec(text);
-        g.font = style(size);
+    function area(colour, go) {
         g.fillStyle = colour;
-        g.textAlign = align;
-        g.textBaseline = base;
+        g.beginPath();
+        go();
+        g.fill();
+    }
+
+    function rect(colour, x, y, w, h) {
+        g.fillStyle = colour;
+        g.fillRect(x, y, w, h);
+    }
+
+    function frameOf(colour, width, x, y, w, h) {
+        Object.assign(g, { strokeStyle: colour, lineWidth: width });
+        g.strokeRect(x, y, w, h);
+    }
+
+    const bend = (x1, y1, a, b, x2, y2) => { g.moveTo(x1, y1); g.bezierCurveTo(a, y1, b, y2, x2, y2); };
+    const to = (...points) => points.forEach((at, i) => (i ? g.lineTo(...at) : g.moveTo(...at)));
+    const path = (points, colour, width = 1, alpha = 1) => line(colour, width, () => to(...points), alpha);
+
+    const box = (r, colour, width, by) => frameOf(colour, width, sx(r.x) - by, sy(r.y) - by, r.w * v.cam.s + 2 * by, r.h * v.cam.s + 2 * by);
+
+    function word(text, x, y, { size = 11, font = SANS, weight = 400, italic = false, colour = C.soft, align = 'left', base = 'alphabetic', alpha = g.globalAlpha } = {}) {
+        const style = (px) => `${italic ? 'italic ' : ''}${weight} ${px}px ${font}`, [, main, sub] = /^(.*?)(?:_(.))?$/.exec(text), before = g.globalAlpha;
+        Object.assign(g, { font: style(size), fillStyle: colour, textAlign: align, textBaseline: base, globalAlpha: alpha });
         g.fillText(main, x, y);
-        if (!sub) return;
-        const wide = g.measureText(main).width;
+        const wide = sub && g.measureText(main).width;
         g.font = style(size * 0.72);
-        g.fillText(sub, x + wide + 0.5, y + size * 0.22);
+        if (sub) g.fillText(sub, x + wide + 0.5, y + size * 0.22);
+        g.globalAlpha = before;
     }
 
     // ---- matrices ----
@@ -53,8 +67,7 @@ const HomeDraw = (() => {
         const rs = m.rgroup || m.rows, cs = m.group || m.cols;
         if (!baked) {
             again = again || v.live || m.kind !== 'w';
-            g.fillStyle = C.band;
-            return g.fillRect(sx(m.x), sy(m.y), m.w * v.cam.s, m.h * v.cam.s);
+            return rect(C.band, sx(m.x), sy(m.y), m.w * v.cam.s, m.h * v.cam.s);
         }
         g.imageSmoothingEnabled = baked.dr > 1 || baked.dc > 1;
         for (let a = Math.floor(r0 / rs) * rs; a < r1; a += rs)
@@ -80,19 +93,11 @@ const HomeDraw = (() => {
     function grid(m, r0 = 0, c0 = 0, r1 = m.rows, c1 = m.cols) {
         const wide = m.cw * v.cam.s, high = m.rh * v.cam.s;
         if (wide < GRID) return;
-        g.strokeStyle = C.paper;
-        g.lineWidth = wide > 16 ? 1.5 : 1;
-        g.beginPath();
         const [ca, cb] = inView(m.X, m.cols, m.cw, sx, v.w), [ra, rb] = inView(m.Y, m.rows, m.rh, sy, v.h);
-        for (let c = Math.max(c0 + 1, ca); c < Math.min(c1, cb); c++) {
-            g.moveTo(Math.round(sx(m.X(c))), sy(m.Y(r0)));
-            g.lineTo(Math.round(sx(m.X(c))), sy(m.Y(r1 - 1) + m.rh));
-        }
-        for (let r = Math.max(r0 + 1, ra); high > 5 && r < Math.min(r1, rb); r++) {
-            g.moveTo(sx(m.X(c0)), Math.round(sy(m.Y(r))));
-            g.lineTo(sx(m.X(c1 - 1) + m.cw), Math.round(sy(m.Y(r))));
-        }
-        g.stroke();
+        line(C.paper, wide > 16 ? 1.5 : 1, () => {
+            for (let c = Math.max(c0 + 1, ca); c < Math.min(c1, cb); c++) to([Math.round(sx(m.X(c))), sy(m.Y(r0))], [Math.round(sx(m.X(c))), sy(m.Y(r1 - 1) + m.rh)]);
+            for (let r = Math.max(r0 + 1, ra); high > 5 && r < Math.min(r1, rb); r++) to([sx(m.X(c0)), Math.round(sy(m.Y(r)))], [sx(m.X(c1 - 1) + m.cw), Math.round(sy(m.Y(r)))]);
+        });
     }
 
     function digits(m, vivid) {
@@ -115,17 +120,9 @@ const HomeDraw = (() => {
     function matrix(m) {
         if (!seen(sx(m.x), sy(m.y), m.w * v.cam.s, m.h * v.cam.s)) return;
         const vivid = Boolean(v.stop && v.stop.parts.has(m.id));
-        g.fillStyle = C.paper;
-        g.fillRect(sx(m.x) - 1, sy(m.y) - 1, m.w * v.cam.s + 2, m.h * v.cam.s + 2);
+        rect(C.paper, sx(m.x) - 1, sy(m.y) - 1, m.w * v.cam.s + 2, m.h * v.cam.s + 2);
         g.globalAlpha = alphaOf(m);
-        if (m.tri) {
-            g.fillStyle = C.band;
-            g.beginPath();
-            g.moveTo(sx(m.x), sy(m.y));
-            g.lineTo(sx(m.x + m.w), sy(m.y));
-            g.lineTo(sx(m.x + m.w), sy(m.y + m.h));
-            g.fill();
-        }
+        if (m.tri) area(C.band, () => to([sx(m.x), sy(m.y)], [sx(m.x + m.w), sy(m.y)], [sx(m.x + m.w), sy(m.y + m.h)]));
         blit(m, vivid);
         grid(m);
         digits(m, vivid);
@@ -147,16 +144,8 @@ const HomeDraw = (() => {
     }
 
     function curve(x1, y1, x2, y2, on) {
-        const d = (x2 - x1) * 0.55;
-        g.strokeStyle = on ? C.accent : C.line;
-        g.lineWidth = on ? 1.5 : 1;
-        g.globalAlpha = on ? 0.9 : 1;
-        g.beginPath();
-        g.moveTo(x1, y1);
-        if (S.narrow) g.bezierCurveTo(x1 + 11, y1, x2 + 14, y2, x2, y2);
-        else g.bezierCurveTo(x1 + d, y1, x2 - d, y2, x2, y2);
-        g.stroke();
-        g.globalAlpha = 1;
+        const d = (x2 - x1) * 0.55, [a, b] = S.narrow ? [x1 + 11, x2 + 14] : [x1 + d, x2 - d];
+        line(on ? C.accent : C.line, on ? 1.5 : 1, () => bend(x1, y1, a, b, x2, y2), on ? 0.9 : 1);
     }
 
     // From each token's rows in the tables to its row of the stream.
@@ -172,13 +161,8 @@ const HomeDraw = (() => {
 
     function added(y) {
         const x = sx(S.at.s + S.s.D / 2), Y = sy(y), r = Math.max(7, Math.min(11, 1.9 * unit()));
-        g.fillStyle = C.paper;
-        g.strokeStyle = C.soft;
-        g.lineWidth = 1.25;
-        g.beginPath();
-        g.arc(x, Y, r, 0, 7);
-        g.fill();
-        g.stroke();
+        area(C.paper, () => g.arc(x, Y, r, 0, 7));
+        Object.assign(g, { strokeStyle: C.soft, lineWidth: 1.25 }).stroke();
         path([[x - r * 0.5, Y], [x + r * 0.5, Y]], C.soft, 1.25);
         path([[x, Y - r * 0.5], [x, Y + r * 0.5]], C.soft, 1.25);
         path([[sx(S.at.s + S.s.D) + 2, Y], [x + r + 1, Y]], C.soft, 1.25);
@@ -220,10 +204,7 @@ const HomeDraw = (() => {
     }
 
     function spine() {
-        g.fillStyle = C.band;
-        g.beginPath();
-        g.roundRect(sx(S.at.s) - 3, sy(S.top) - 3, S.s.D * v.cam.s + 6, (S.bottom - S.top) * v.cam.s + 6, 6);
-        g.fill();
+        area(C.band, () => g.roundRect(sx(S.at.s) - 3, sy(S.top) - 3, S.s.D * v.cam.s + 6, (S.bottom - S.top) * v.cam.s + 6, 6));
         embedding();
         for (const rib of S.ribs) if (sy(rib.bottom) > 0 && sy(rib.y) < v.h) flow(rib);
         lanes(S.at.s + S.s.D, M(-1, 'lg').x, S.HY);
@@ -239,10 +220,7 @@ const HomeDraw = (() => {
             const m = M(layer, part);
             if (m && m.group) path([[sx(m.X(h * m.group)), sy(m.y) - 2.5], [sx(m.X((h + 1) * m.group - 1) + 1), sy(m.y) - 2.5]], C.accent, 2);
         }
-        if (v.fresh) for (const m of S.mats.values()) if (/^(r?k|v)$/.test(m.part)) { // the row that the cache has just got
-            g.fillStyle = C.accent;
-            g.fillRect(sx(m.x) - 4, sy(m.Y(S.s.T - 1)), 3, Math.max(2, m.rh * v.cam.s));
-        }
+        if (v.fresh) for (const m of S.mats.values()) if (/^(r?k|v)$/.test(m.part)) rect(C.accent, sx(m.x) - 4, sy(m.Y(S.s.T - 1)), 3, Math.max(2, m.rh * v.cam.s)); // the row that the cache has just got
         answers(query);
         if (query < S.s.T) for (const m of S.mats.values())
             if (m.x === S.at.s && m.kind === 'x') box(HomeScene.region(m, query, 0, query + 1, m.cols), C.accent, 1.25, 1);
@@ -264,8 +242,7 @@ const HomeDraw = (() => {
             box(HomeScene.region(m, r0, c0, r1, c1), C.accent, 1.5, 1);
         };
         g.globalAlpha = 0.62;
-        g.fillStyle = C.paper;
-        g.fillRect(0, 0, v.w, v.h);
+        rect(C.paper, 0, 0, v.w, v.h);
         g.globalAlpha = 1;
         for (const m of S.mats.values()) {
             const r = m.part === 'emb' ? S.s.used.indexOf(v.state.ids[t]) : 'wy'.includes(m.kind) && m.part !== 'pos' ? -1 : t;
@@ -283,12 +260,7 @@ const HomeDraw = (() => {
         else if (cx >= x - 2 && cx <= right + 2) path([[cx, low <= cy ? low : y], [cx, cy]], C.accent, 1.5, 0.75);
         else if (f.m.part !== 'emb' && f.m.part !== 'pos') {
             const d = Math.abs(cx - right) * 0.4;
-            g.strokeStyle = C.accent;
-            g.lineWidth = 1.5;
-            g.beginPath();
-            g.moveTo(right, (y + low) / 2);
-            g.bezierCurveTo(right + d, (y + low) / 2, cx - d, cy, cx, cy);
-            g.stroke();
+            line(C.accent, 1.5, () => bend(right, (y + low) / 2, right + d, cx - d, cx, cy));
         }
     }
 
@@ -302,39 +274,27 @@ const HomeDraw = (() => {
         }
         const live = v.live || e.m.kind !== 'w', colour = live ? HomeBake.rgb(e.m, e.r, e.c) : [128, 128, 128], s = v.cam.s;
         const w = Math.max(5, cell.w * s), h = Math.max(5, cell.h * s), x = sx(cell.x), y = sy(cell.y);
-        g.fillStyle = Colour.css(colour);
-        g.fillRect(x, y, w, h);
-        g.strokeStyle = C.ink;
-        g.lineWidth = 2;
-        g.strokeRect(x - 2, y - 2, w + 4, h + 4);
-        g.strokeStyle = C.paper;
-        g.lineWidth = 1;
-        g.strokeRect(x - 0.5, y - 0.5, w + 1, h + 1);
+        rect(Colour.css(colour), x, y, w, h);
+        frameOf(C.ink, 2, x - 2, y - 2, w + 4, h + 4);
+        frameOf(C.paper, 1, x - 0.5, y - 0.5, w + 1, h + 1);
         if (live) tag(Numbers.fixed(e.m.get(e.r, e.c), w > MANY_DIGITS ? 4 : 3), x + w / 2, y, h);
     }
 
     function tag(text, x, y, h) {
         g.font = `600 12px ${MONO}`;
         const w = g.measureText(text).width + 14, left = Math.max(4, Math.min(v.w - w - 4, x - w / 2)), top = y - 30 < 4 ? y + h + 8 : y - 30;
-        g.fillStyle = C.ink;
-        g.beginPath();
-        g.roundRect(left, top, w, 22, 5);
-        g.fill();
+        area(C.ink, () => g.roundRect(left, top, w, 22, 5));
         word(text, left + w / 2, top + 11.5, { font: MONO, weight: 600, size: 12, colour: C.paper, align: 'center', base: 'middle' });
     }
 
     // What is not computed yet, what is being computed, and where numbers are on their way.
     function moving({ covers, boxes, dots }) {
-        g.fillStyle = C.paper;
-        for (const r of covers) g.fillRect(sx(r.x) - 0.5, sy(r.y) - 0.5, r.w * v.cam.s + 1, r.h * v.cam.s + 1);
+        for (const r of covers) rect(C.paper, sx(r.x) - 0.5, sy(r.y) - 0.5, r.w * v.cam.s + 1, r.h * v.cam.s + 1);
         for (const r of boxes) box(r, C.accent, 2, 1.5);
         for (const [x, y] of dots)
             for (const [size, alpha] of [[7, 0.2], [3.5, 1]]) {
                 g.globalAlpha = alpha;
-                g.fillStyle = C.accent;
-                g.beginPath();
-                g.arc(sx(x), sy(y), size, 0, 7);
-                g.fill();
+                area(C.accent, () => g.arc(sx(x), sy(y), size, 0, 7));
             }
         g.globalAlpha = 1;
     }
@@ -344,15 +304,14 @@ const HomeDraw = (() => {
         v = view;
         ({ g, scene: S, colours: C } = view);
         again = false;
-        g.fillStyle = C.paper;
-        g.fillRect(0, 0, v.w, v.h);
+        rect(C.paper, 0, 0, v.w, v.h);
         HomeBake.begin(v.dark, v.budget);
         spine();
         for (const m of S.mats.values()) matrix(m);
         if (v.pointed >= 0) pointed(v.pointed);
         else choice();
         if (v.moving) moving(v.moving);
-        HomeLabels.draw({ ...v, sx, sy, M, word, unit: unit(), SERIF, SANS, LETTERS });
+        HomeLabels.draw({ ...v, sx, sy, M, word, rect, unit: unit(), SERIF, SANS, LETTERS });
         if (v.stop && !v.chosen) for (const r of v.stop.regions) box(r, C.accent, 2, 2);
         if (v.chosen || v.example) highlight(v.chosen || v.example);
         return again;

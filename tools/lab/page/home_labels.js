@@ -28,10 +28,8 @@ const HomeLabels = (() => {
         d.g.font = `11px ${d.SANS}`;
         if (!more.font && !more.loose && d.g.measureText(text).width > m.w * d.cam.s + 16) return; // it would run into the next one
         if (free < 9 && !symbol) return;
-        d.g.globalAlpha = dimmed(m);
-        if (free < 12 && symbol) d.word(text, d.sx(m.x) - 16, d.sy(m.y + m.h / 2), { ...more, size: 11 });
-        else d.word(text, d.sx(m.x) - 0.5, d.sy(m.y) - (free < 16 ? 2.5 : 5), more);
-        d.g.globalAlpha = 1;
+        if (free < 12 && symbol) d.word(text, d.sx(m.x) - 16, d.sy(m.y + m.h / 2), { ...more, size: 11, alpha: dimmed(m) });
+        else d.word(text, d.sx(m.x) - 0.5, d.sy(m.y) - (free < 16 ? 2.5 : 5), { ...more, alpha: dimmed(m) });
     }
 
     function symbol(m, more) {
@@ -60,10 +58,7 @@ const HomeLabels = (() => {
 
     function kept(rib, S) {
         const k = d.M(rib.layer, d.M(rib.layer, 'rk') ? 'v' : 'k'), n = S.s.T, x = d.sx(k.x) - 8, y = d.sy(k.y + k.h + 3.6 * S.u), context = Engine.info.context;
-        d.g.globalAlpha = dimmed(k);
-        d.word(`KV cache: ${n} ${n === 1 ? 'row' : 'rows'} kept,`, x, y, { align: 'right' });
-        d.word(`${Numbers.count(context - n)} free${d.fresh ? ', one new' : ''}`, x, y + 14, { align: 'right' });
-        d.g.globalAlpha = 1;
+        [`KV cache: ${n} ${n === 1 ? 'row' : 'rows'} kept,`, `${Numbers.count(context - n)} free${d.fresh ? ', one new' : ''}`].forEach((text, i) => d.word(text, x, y + 14 * i, { align: 'right', alpha: dimmed(k) }));
     }
 
     function rib(r, S) {
@@ -144,14 +139,12 @@ const HomeLabels = (() => {
     function bars(S) {
         const m = d.M(-1, 'lg'), C = d.colours, u = S.u, s = d.cam.s, p = HomeData.chances(d.state.query), before = HomeChange.chances(d.state.query);
         const best = Numbers.best(p), base = d.sy(m.y + m.h + 11.5 * u), high = 8.2 * u * s, wide = m.cw * s;
-        d.g.fillStyle = C.line;
-        d.g.fillRect(d.sx(m.x), base, m.w * s, 1);
+        d.rect(C.line, d.sx(m.x), base, m.w * s, 1);
         m.ids.forEach((id, i) => {
             const x = d.sx(m.X(i)), on = id === best, was = before ? (Math.min(1, before[id] / p[best])) * high : 0;
             if (was) d.g.fillRect(x, base - was, wide, was);
             d.g.globalAlpha = on ? 1 : 0.6;
-            d.g.fillStyle = on ? C.accent : C.soft;
-            d.g.fillRect(x + wide * 0.14, base - (p[id] / p[best]) * high, Math.max(0.7, wide * 0.72), (p[id] / p[best]) * high);
+            d.rect(on ? C.accent : C.soft, x + wide * 0.14, base - (p[id] / p[best]) * high, Math.max(0.7, wide * 0.72), (p[id] / p[best]) * high);
             d.g.globalAlpha = 1;
             const text = Token.isEnd(id) ? '∎' : short(id), size = Math.max(8, Math.min(14, wide * 1.25));
             if (wide > 4.6 && text.length * size * 0.45 < wide * 1.6) d.word(text, x + wide / 2, base + 4, { align: 'center', base: 'top', size, font: d.SERIF,
