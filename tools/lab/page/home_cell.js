@@ -18,9 +18,9 @@ const HomeCell = (() => {
     const HOOK = { x: 'hook_resid_pre', h: 'ln1.hook_normalized', h2: 'ln2.hook_normalized', z: 'attn.hook_z', post: 'mlp.hook_post', fin: 'ln_final.hook_normalized' };
 
     // A cell of the plan as a factor: a region of it, if it is drawn.
-    function region(e, id, r0, c0, r1, c1) {
+    function region(e, id, r0, c0 = 0, r1 = r0 + 1, c1 = Infinity) {
         const m = e.scene.mats.get(id);
-        if (m) e.factors.push(HomeScene.region(m, r0, c0 === undefined ? 0 : c0, r1 === undefined ? r0 + 1 : r1, c1 === undefined ? m.cols : c1));
+        if (m) e.factors.push(HomeScene.region(m, r0, c0, Math.min(r1, m.rows), Math.min(c1, m.cols)));
     }
 
     // A number of the same token and column that goes in as it is.
@@ -31,35 +31,40 @@ const HomeCell = (() => {
 
     // ---- a product with a matrix ----
 
-    // Output `out` of the weights `part` on the row `source` of the same token.
-    function linear(e, part, source, x, out, column) {
-        const { layer, r } = e, t = HomeData.tensor(part, layer), id = idOf(source.layer, source.part);
-        region(e, id, r);
-        if (part === 'w2') region(e, idOf(layer, part), column, 0, column + 1);
-        else region(e, idOf(layer, part), 0, column, undefined, column + 1), spanColumn(e);
+    // Output `out` of the weights `part` on the row x of the same token, which is the part `source` of the plan.
+    function linear(e, part, source, x, out) {
+        const t = HomeData.tensor(part, e.layer), id = idOf(e.layer, part);
+        region(e, source, e.r);
+        if (part === 'w2') region(e, id, e.c, 0, e.c + 1);
+        else region(e, id, 0, e.c, Infinity, e.c + 1); // a column goes through all rows of its matrix
         if (!Engine.live) return unknown(e);
-        const at = (part === 'wu' ? out : HomeData.storedRow(part, layer, out)) * t.cols;
-        const w = part === 'wu' && e.m.ids ? HomeData.rows(t, [out]) : HomeData.rows(t).subarray(at, at + t.cols);
-        return products(e, x, w.subarray(0, t.cols), part, out, t, (i) => [id, r, i]);
-    }
-
-    // A column goes through all rows of its matrix.
-    function spanColumn(e) {
-        const f = e.factors[e.factors.length - 1];
-        if (f) e.factors[e.factors.length - 1] = HomeScene.region(f.m, 0, f.c0, f.m.rows, f.c1);
+        const n = part === 'wu' ? Engine.info.vocab : t.n, at = (part === 'wu' ? out : HomeData.storedRow(part, e.layer, out)) * t.cols;
+        const w = (part === 'wu' && e.m.ids ? HomeData.rows(t, [out]) : HomeData.rows(t).subarray(at, at + t.cols)).subarray(0, t.cols);
+        e.terms = Array.from(x, (a, i) => ({ name: i, a, b: w[i], p: a * w[i], from: [source, e.r, i] }));
+        e.sum = Exact.matmul(x, w, n);
+        plus(e, 'bias', HomeData.bias(part, e.layer, out));
+        e.order = n > Exact.NARROW ? ONE : FOUR;
+        return fewBits(e, t.type);
     }
 
     function unknown(e, why = 'This page holds a recorded run, without the weights: the products are not known here.') {
         e.note = why;
     }
 
-    function products(e, x, w, part, out, t, from) {
-        const bias = HomeData.bias(part, e.layer, out), sum = Exact.matmul(x, w, part === 'wu' ? Engine.info.vocab : t.n);
-        e.terms = Array.from(x, (a, i) => ({ name: i, a, b: w[i], p: a * w[i], from: from(i) }));
-        e.sum = bias === null ? sum : Exact.round(sum + bias);
-        if (bias !== null) e.rows.push(['bias', bias]);
-        e.order = (part === 'wu' ? Engine.info.vocab : t.n) > Exact.NARROW ? ONE : FOUR;
-        fewBits(e, t.type);
+    // The sum times a number, or plus one; as it was, where the model has none.
+    function then(e, name, v, sum) {
+        if (v === null || v === undefined) return;
+        e.rows.push([name, v]);
+        e.sum = Exact.round(sum);
+    }
+    const times = (e, name, v) => then(e, name, v, e.sum * Exact.round(v)), plus = (e, name, v) => then(e, name, v, e.sum + v);
+
+    // The number of column c of row x, scaled as the whole row is.
+    function level(e, x, why = '') {
+        const mean = Engine.info.norm === 'layernorm', n = Exact.norm(x, Engine.info.norm_eps, mean);
+        if (mean) e.rows.push(['− mean of the row', n.mean]);
+        e.rows.push([`× 1 / root mean square${why}`, n.inverse]);
+        e.sum = Exact.round(Exact.round(x[e.c] - n.mean) * n.inverse);
     }
 
     function fewBits(e, type) {
@@ -71,18 +76,13 @@ const HomeCell = (() => {
     const sourceOf = { q: ['wq', 'h'], k: ['wk', 'h'], v: ['wv', 'h'], ao: ['wo', 'z'], rs: ['wr', 'h2'], pre: ['w1', 'h2'], lin: ['w1', 'h2'], mo: ['w2', 'post'], lg: ['wu', 'fin'] };
 
     function product(e) {
-        let [w, source] = sourceOf[e.part], layer = e.layer;
+        let [w, source] = sourceOf[e.part];
         if (e.part === 'pre' && HomeData.tensor('wg', e.layer)) w = 'wg';
-        if (w === 'wv' && !HomeData.tensor('wv', layer)) w = 'wk'; // Gemma 4: values are the keys before their norm
-        if (source === 'h2' && !HomeData.hook(layer, HOOK.h2)) source = 'h';
-        let x;
-        if (source === 'fin' && !HomeData.hook(-1, HOOK.fin)) {
-            source = 'x';
-            x = streamEnd(e.r);
-        } else x = row(source === 'fin' ? -1 : layer, HOOK[source], e.r);
-        if (source === 'fin') layer = -1;
-        const out = e.m.ids ? e.m.ids[e.c] : e.c;
-        linear(e, w, { layer: source === 'x' ? -1 : layer, part: source }, x, out, e.c);
+        if (w === 'wv' && !HomeData.tensor('wv', e.layer)) w = 'wk'; // Gemma 4: values are the keys before their norm
+        if (source === 'h2' && !HomeData.hook(e.layer, HOOK.h2)) source = 'h';
+        if (source === 'fin' && !HomeData.hook(-1, HOOK.fin)) source = 'x';
+        const x = source === 'x' ? streamEnd(e.r) : row(e.layer, HOOK[source], e.r);
+        linear(e, w, idOf(e.layer, source), x, e.m.ids ? e.m.ids[e.c] : e.c);
         e.names = [{ h: 'norm h', h2: 'norm h', z: 'mixed z', post: 'neuron', fin: 'norm h', x: 'stream x' }[source], HomeLabels.symbolOf(w, e.layer)];
         if (e.terms && !Exact.same(e.sum, e.value)) (e.part === 'v' ? levelledHead : scaled)(e, x, w);
         if ('qkv'.includes(e.part) && Math.abs(e.sum) > Math.abs(e.value) && Math.abs(e.value) === Math.max(...row(e.layer, `attn.hook_${e.part}`, e.r).map(Math.abs))) {
@@ -103,13 +103,10 @@ const HomeCell = (() => {
         if (gain) {
             const t = HomeData.tensor(e.part === 'ao' ? 'wo' : 'w2', e.layer), w = HomeData.rows(t);
             const all = Float32Array.from({ length: t.n }, (_, i) => Exact.matmul(x, w.subarray(i * t.cols, (i + 1) * t.cols), t.n)), n = Exact.norm(all, Engine.info.norm_eps, false);
-            e.rows.push(['× 1 / root mean square of all sums', n.inverse], ['× gain', gain[e.c]]);
-            e.sum = Exact.round(Exact.round(e.sum * n.inverse) * gain[e.c]);
+            times(e, '× 1 / root mean square of all sums', n.inverse);
+            times(e, '× gain', gain[e.c]);
         }
-        if (scales) {
-            e.rows.push(['× a number of the model', by]);
-            e.sum = Exact.round(e.sum * Exact.round(by));
-        }
+        if (scales) times(e, '× a number of the model', by);
     }
 
     // Gemma 4 scales the values of each head to one length.
@@ -186,8 +183,8 @@ const HomeCell = (() => {
         const gates = HomeData.hook(e.layer, 'attn.hook_gate');
         if (!gates) return;
         const g = HomeData.flatRow(gates, e.r), gate = g[g.length * dv === row(e.layer, HOOK.z, e.r).length ? head : e.c];
-        e.rows.push(['sum of the products', e.sum], ['× gate', gate]);
-        e.sum = Exact.round(e.sum * gate);
+        e.rows.push(['sum of the products', e.sum]);
+        times(e, '× gate', gate);
         e.say += ' A gate, made of the same input as the query, lets a part of it through.';
     }
 
@@ -198,12 +195,9 @@ const HomeCell = (() => {
     function normed(e) {
         const layer = e.layer, half = e.part === 'h2' && HomeData.hook(layer, 'hook_resid_mid'), id = idOf(layer, half ? 'mid' : 'x');
         const x = e.part === 'fin' ? streamEnd(e.r) : row(layer, half ? 'hook_resid_mid' : 'hook_resid_pre', e.r);
-        const mean = Engine.info.norm === 'layernorm', n = Exact.norm(x, Engine.info.norm_eps, mean);
         region(e, id, e.r);
         e.rows.push(['stream', x[e.c], [id, e.r, e.c]]);
-        if (mean) e.rows.push(['− mean of the row', n.mean]);
-        e.rows.push(['× 1 / root mean square', n.inverse]);
-        e.sum = Exact.round(Exact.round(x[e.c] - n.mean) * n.inverse);
+        level(e, x);
         const plain = e.sum, shown = e.rows.length;
         for (const name of NORMS[e.part]) { // the one that gives the engine's number
             if (e.rows.length > shown && Exact.same(e.sum, e.value)) break;
@@ -221,11 +215,8 @@ const HomeCell = (() => {
 
     function gains(e, name) {
         if (!Engine.live) return;
-        const gain = HomeData.vector(`${name}.weight`), bias = HomeData.vector(`${name}.bias`);
-        if (gain) e.rows.push(['× gain', gain[e.c]]);
-        if (bias) e.rows.push(['+ bias', bias[e.c]]);
-        if (gain) e.sum = Exact.round(e.sum * gain[e.c]);
-        if (bias) e.sum = Exact.round(e.sum + bias[e.c]);
+        times(e, '× gain', HomeData.vector(`${name}.weight`)?.[e.c]);
+        plus(e, '+ bias', HomeData.vector(`${name}.bias`)?.[e.c]);
     }
 
     function embedded(e) {
@@ -239,9 +230,7 @@ const HomeCell = (() => {
         }
         e.sum = x[e.c];
         if (App.tensor('ln_embed.hook_normalized')) {
-            const n = Exact.norm(x, Engine.info.norm_eps, Engine.info.norm === 'layernorm');
-            e.rows.push(['× 1 / root mean square of the row', n.inverse]);
-            e.sum = Exact.round(Exact.round(x[e.c] - n.mean) * n.inverse);
+            level(e, x, ' of the row');
             gains(e, 'token_embd_norm');
         }
         e.sumName = 'stream';
@@ -250,24 +239,17 @@ const HomeCell = (() => {
 
     // The stream after half a layer: what was there, plus what a part found.
     function added(e, layer, half) {
-        const pre = row(layer, 'hook_resid_pre', e.r)[e.c], ao = row(layer, 'hook_attn_out', e.r)[e.c], parallel = !HomeData.hook(layer, 'hook_resid_mid');
-        const mid = parallel ? pre : row(layer, 'hook_resid_mid', e.r)[e.c];
-        take(e, 'stream before', half === 'mid' ? pre : mid, half === 'mid' || parallel ? 'x' : 'mid', layer);
-        e.sum = half === 'mid' ? pre : mid;
-        if (half !== 'mid') {
-            const mo = row(layer, 'hook_mlp_out', e.r)[e.c];
-            take(e, 'the MLP adds', mo, 'mo', layer);
-            e.sum = Exact.round(e.sum + mo);
-        }
-        if (parallel === (half !== 'mid')) {
-            take(e, 'attention adds', ao, 'ao', layer);
-            e.sum = Exact.round(e.sum + ao);
+        const after = half !== 'mid', parallel = !HomeData.hook(layer, 'hook_resid_mid'), before = after && !parallel ? ['hook_resid_mid', 'mid'] : ['hook_resid_pre', 'x'];
+        for (const [name, hook, part] of [['stream before', ...before], after && ['the MLP adds', 'hook_mlp_out', 'mo'], parallel === after && ['attention adds', 'hook_attn_out', 'ao']].filter(Boolean)) {
+            const v = row(layer, hook, e.r)[e.c];
+            take(e, name, v, part, layer);
+            e.sum = e.sum === null ? v : Exact.round(e.sum + v);
         }
         e.sumName = 'stream';
-        e.code = half === 'mid' ? CODE.mid : CODE.end;
+        e.code = after ? CODE.end : CODE.mid;
         e.say = 'The stream is never overwritten. What a part finds is added to what was there.';
         levelled(e, layer, half);
-        if (half !== 'mid') ended(e, layer);
+        if (after) ended(e, layer);
     }
 
     // Gemma 4 scales the stream after each layer; before it, some of its models add what the layer makes of the token itself.
@@ -283,9 +265,9 @@ const HomeCell = (() => {
     function levelled(e, layer, half) {
         const name = `blk.${layer}.${half === 'mid' ? 'attn' : 'layer'}_output_norm`, [a, b] = half === 'mid' ? ['hook_resid_pre', 'hook_attn_out'] : ['hook_resid_mid', 'hook_mlp_out'];
         if (!Engine.tensors[`${name}.weight`]) return;
-        const x = row(layer, b, e.r), n = Exact.norm(row(layer, a, e.r).map((v, i) => v + x[i]), Engine.info.norm_eps, Engine.info.norm === 'layernorm');
-        e.rows.push(['added up', e.sum], ['− mean of the row', n.mean], ['× 1 / root mean square', n.inverse]);
-        e.sum = Exact.round(Exact.round(e.sum - n.mean) * n.inverse);
+        const x = row(layer, b, e.r);
+        e.rows.push(['added up', e.sum]);
+        level(e, row(layer, a, e.r).map((v, i) => v + x[i]));
         gains(e, name);
         e.say = 'What a part finds is added to what was there; this model then scales the row to one length.';
     }
@@ -397,7 +379,6 @@ const HomeCell = (() => {
         else (HOW[part] || product)(e);
         e.exact = e.sum !== null && Exact.same(e.sum, e.value);
         if (latent && HomeLatent.NOTE[part] && !e.exact) e.note = HomeLatent.NOTE[part];
-        if (part === 'mo' && e.terms) e.silent = e.terms.filter((t) => t.a === 0).length;
         e.back = e.back || strongest(e);
         return e;
     }
