@@ -77,6 +77,8 @@ const Home = (() => {
         return m && r >= 0 && r < m.rows && c < m.cols ? HomeCell.explain(everything(), m, r, c) : null;
     }
 
+    const columnOf = (id) => Math.max(0, everything().s.ids.indexOf(id)); // of logits
+
     // ---- drawing ----
 
     function theme() {
@@ -158,9 +160,11 @@ const Home = (() => {
 
     // ---- hands ----
 
-    function over(x, y) {
-        const p = HomeScene.pick(scene, ...camera.toPlan(x, y)), old = hovered;
-        canvas.classList.toggle('on', Boolean(p));
+    const under = (x, y) => HomeScene.pick(scene, ...camera.toPlan(x, y));
+
+    // p: the number that a hand points at, or null.
+    function hover(p) {
+        const old = hovered;
         if (old && p && old.m === p.m && old.r === p.r && old.c === p.c) return;
         hovered = p ? HomeCell.explain(scene, p.m, p.r, p.c) : null;
         if (!old && !hovered) return;
@@ -168,15 +172,14 @@ const Home = (() => {
         redraw();
     }
 
-    function leave() {
-        if (!hovered) return;
-        hovered = null;
-        showPanel();
-        redraw();
+    function over(x, y) {
+        const p = under(x, y);
+        canvas.classList.toggle('on', Boolean(p));
+        hover(p);
     }
 
     function pick(x, y) {
-        const p = HomeScene.pick(scene, ...camera.toPlan(x, y));
+        const p = under(x, y);
         canvas.focus({ preventScroll: true });
         hovered = null;
         if (p) choose([p.m.id, p.r, p.c]);
@@ -187,9 +190,8 @@ const Home = (() => {
     const frameOf = (e) => HomeScene.around([HomeScene.region(e.m, e.r, e.c, e.r + 1, e.c + 1), ...e.factors]);
 
     function frameCell(x, y) {
-        const p = HomeScene.pick(scene, ...camera.toPlan(x, y));
-        if (!p) return camera.fly(view());
-        return camera.fly(frameOf(HomeCell.explain(scene, p.m, p.r, p.c)), 0.12);
+        const p = under(x, y);
+        return p ? camera.fly(frameOf(HomeCell.explain(scene, p.m, p.r, p.c)), 0.12) : camera.fly(view());
     }
 
     function step(dr, dc) {
@@ -228,6 +230,10 @@ const Home = (() => {
 
     function play() {
         if (state().walk >= HomeWalk.titles().length || !state().walk) walkTo(1);
+        wait();
+    }
+
+    function wait() {
         timer = setTimeout(tick, (1000 * HomeWalk.SECONDS) / speed);
         showPlayer();
     }
@@ -236,9 +242,10 @@ const Home = (() => {
         if (state().view !== 'home') return stopPlaying();
         if (state().walk >= HomeWalk.titles().length) return HomeWrite.write(); // all begins again
         walkTo(state().walk + 1, true);
-        timer = setTimeout(tick, (1000 * HomeWalk.SECONDS) / speed);
-        return showPlayer();
+        return wait();
     }
+
+    const walk = () => { walkTo(1); play(); }; // from its beginning
 
     const toggle = () => (timer ? stopPlaying() : play());
 
@@ -296,8 +303,6 @@ const Home = (() => {
     }
 
     // ---- words at the side ----
-
-    const actions = { choose, explain, scrub, walk: () => { walkTo(1); play(); }, write: () => HomeWrite.write(), stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, everything().s.ids.indexOf(id)) };
 
     // fresh: what is shown has changed.
     function showRoom(id, fresh) {
@@ -393,7 +398,7 @@ const Home = (() => {
     const middle = () => [size.w / 2, size.h / 2];
     const KEYS = { '+': () => camera.zoom(...middle(), 1.4), '=': () => camera.zoom(...middle(), 1.4), '-': () => camera.zoom(...middle(), 1 / 1.4), 0: () => camera.fly(scene.world),
         '[': () => App.set({ head: Math.max(0, state().head - 1) }), ']': () => App.set({ head: state().head + 1 }), n: () => stepWalk(1), p: () => stepWalk(-1), ' ': () => toggle(), Escape: () => up(),
-        PageDown: () => part(1), PageUp: () => part(-1), Enter: () => chosen ? camera.fly(frameOf(chosen), 0.12) : choose(['lg', state().query, actions.columnOf(Numbers.best(Engine.choices(state().query)))]) };
+        PageDown: () => part(1), PageUp: () => part(-1), Enter: () => chosen ? camera.fly(frameOf(chosen), 0.12) : choose(['lg', state().query, columnOf(Numbers.best(Engine.choices(state().query)))]) };
     const HELP = [['arrows', 'move to the next number; without one, move the picture'], ['Page Down  Page Up', 'the part after, before'], ['Enter', 'choose the likeliest logit; then frame a number with its factors'], ['+  −  0', 'closer, further, whole'],
         ['[  ]', 'head before, after'], ['n  p', 'next stop, stop before'], ['space', 'play, pause'], ['Esc', 'one level up']];
 
@@ -431,12 +436,12 @@ const Home = (() => {
         spoken = h('p.sr#spoken', { 'aria-live': 'polite' });
         root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, button('✕', () => App.set({ cell: '' }), { kind: '.ic.shut', 'aria-label': 'close' }), player()), spoken);
         HomeText.mount(text, stage, point);
-        camera = HomeCamera.create(canvas, { size: () => size, world: () => scene.world, changed: redraw, hover: over, leave, pick, frame: frameCell });
+        camera = HomeCamera.create(canvas, { size: () => size, world: () => scene.world, changed: redraw, hover: over, leave: () => hover(null), pick, frame: frameCell });
         new ResizeObserver(resized).observe(stage);
     }
 
-    HomePanel.begin(actions);
-    HomeWhy.begin(actions);
-    HomeWrite.begin(stopPlaying, () => speed);
-    return { id: 'home', title: 'Look inside', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get told() { return flow ? undefined : example; }, get cam() { return camera.cam; }, get drawn() { return HomeChange.picture(sceneKey, scene, build); }, paint };
+    return {
+        id: 'home', title: 'Look inside', mount, update, key, HELP, focusText: () => HomeText.focus(), choose, explain, scrub, columnOf, walk, walkTo, stopPlaying,
+        get speed() { return speed; }, get scene() { return scene; }, get full() { return everything(); }, get told() { return flow ? undefined : example; }, get cam() { return camera.cam; }, get drawn() { return HomeChange.picture(sceneKey, scene, build); }, paint,
+    };
 })();

@@ -4,8 +4,6 @@ const HomePanel = (() => {
     const { h, fill, button } = Dom;
     const SHOWN = 20, FEW = 16; // products listed of a long sum; longest list that is shown whole
 
-    let go; // {choose([id, r, c]), walk(), stop(i), explain([id, r, c])}
-
     // ---- words and formulas ----
 
     const formula = (text) => h('p.eq', null, Dom.math(text));
@@ -23,7 +21,7 @@ const HomePanel = (() => {
     // The numbers of a stop one by one, by hand.
     function scrubber(s, el) {
         const n = s.ranges.reduce((all, a) => all + a.c1 - a.c0, 0), input = h('input.scrub', { type: 'range', min: 0, max: n - 1, value: n - 1, 'aria-label': `number of this stop, of ${n}` });
-        input.addEventListener('input', () => now(el, go.scrub(Number(input.value))));
+        input.addEventListener('input', () => now(el, Home.scrub(Number(input.value))));
         return n > 1 && input;
     }
 
@@ -49,7 +47,7 @@ const HomePanel = (() => {
 
     function products(e) {
         const [terms, rest] = listed(e.terms), high = Math.max(...terms.map((t) => Math.abs(t.p))) || 1, silent = e.terms.length - terms.length - (rest ? rest.n : 0);
-        const row = (t) => h('tr', null, h('th', { scope: 'row' }, t.from ? button(t.name, () => go.choose(t.from), { kind: '.goback', 'aria-label': `back to factor ${t.name}` }) : t.name),
+        const row = (t) => h('tr', null, h('th', { scope: 'row' }, t.from ? button(t.name, () => Home.choose(t.from), { kind: '.goback', 'aria-label': `back to factor ${t.name}` }) : t.name),
             h('td', null, Numbers.fixed(t.a, 3)), h('td.op', null, '×'), h('td', null, Numbers.fixed(t.b, 3)), h('td.op', null, '='), h('td', null, Numbers.fixed(t.p, 3)), h('td', null, bar(t.p / high)));
         const [a, b] = e.names || ['', ''];
         return [h('table.terms', null, h('thead', null, h('tr', null, h('th', { scope: 'col' }, h('span.sr', null, 'factor')), h('th', { scope: 'col', colspan: 2 }, a), h('th', { scope: 'col', colspan: 2 }, Dom.math(b)),
@@ -61,11 +59,11 @@ const HomePanel = (() => {
     function shares(e) {
         const shown = e.shares.length > FEW + 8 ? e.shares.filter((s) => s.on || s.share >= [...e.shares].sort((a, b) => b.share - a.share)[FEW].share) : e.shares;
         return h('table.terms', null, h('thead', null, h('tr', null, (e.heads || ['key', 'score', '', 'e^…', '', 'share']).map((t) => (t ? h('th', { scope: 'col' }, t) : h('td'))), h('td'))), h('tbody', null, shown.map((s) =>
-            h('tr' + (s.on ? '.on' : ''), null, h('th', { scope: 'row' }, s.from ? button(s.name || HomeText.label(App.state.ids[s.pos]), () => go.choose(s.from), { kind: '.goback' }) : s.name), h('td', null, Numbers.fixed(s.score, 2)), h('td.op', null, '→'),
+            h('tr' + (s.on ? '.on' : ''), null, h('th', { scope: 'row' }, s.from ? button(s.name || HomeText.label(App.state.ids[s.pos]), () => Home.choose(s.from), { kind: '.goback' }) : s.name), h('td', null, Numbers.fixed(s.score, 2)), h('td.op', null, '→'),
                 h('td', null, Numbers.fixed(s.e, 3)), h('td.op', null, '→'), h('td', null, Numbers.fixed(s.share, 3)), h('td', null, h('span.b', { 'aria-hidden': 'true' }, h('u.share', { style: { width: `${100 * s.share}%` } })))))));
     }
 
-    const line = ([name, value, from]) => h('div.line', null, from && from[1] >= 0 ? button(name, () => go.choose(from), { kind: '.goback' }) : h('span', null, name), h('span.n', null, Numbers.fixed(value, 6)));
+    const line = ([name, value, from]) => h('div.line', null, from && from[1] >= 0 ? button(name, () => Home.choose(from), { kind: '.goback' }) : h('span', null, name), h('span.n', null, Numbers.fixed(value, 6)));
 
     function sum(e) {
         if (e.sum === null) return null;
@@ -79,14 +77,14 @@ const HomePanel = (() => {
     function trail(e) {
         const steps = [];
         for (let at = e, n = 0; at && at.back && n < 60; n++) {
-            const next = go.explain(at.back);
+            const next = Home.explain(at.back);
             if (!next || next.m.kind === 'w') break;
             steps.push(next);
             at = next;
         }
         if (steps.length < 2) return null;
         return h('details.trail', null, h('summary', null, 'Where does it come from?'), h('ol', null, steps.map((s) =>
-            h('li', null, button([h('span', null, s.title), h('small', null, s.where), h('span.n', null, Numbers.fixed(s.value, 2))], () => go.choose([s.m.id, s.r, s.c]), { kind: '.goback' })))),
+            h('li', null, button([h('span', null, s.title), h('small', null, s.where), h('span.n', null, Numbers.fixed(s.value, 2))], () => Home.choose([s.m.id, s.r, s.c]), { kind: '.goback' })))),
         h('p.small', null, 'At each step the largest contribution is followed; others are as real.'));
     }
 
@@ -119,12 +117,12 @@ const HomePanel = (() => {
         const layer = HomeData.attends();
         if (layer >= 0) {
             const head = Math.min(2, i.heads - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
-            list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Numbers.share(a[key])}.`, () => go.choose([`${layer}.a${head}`, state.query, key])]);
+            list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Numbers.share(a[key])}.`, () => Home.choose([`${layer}.a${head}`, state.query, key])]);
         }
         list.push([`Why does it guess ${HomeText.candidate(best)}?`, `Which ${HomeText.unit()}s and which parts speak for it.`, () => App.set({ cell: `why.${best}`, walk: 0 })]);
-        if (HomeWalk.cache() >= 0) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(HomeWalk.cache())]);
-        if (HomeShort.has(0)) list.push(['How far back does it look?', `In its first layer the last ${HomeShort.taps(0)} ${HomeText.unit()}s only.`, () => go.choose(['0.tp', state.query, state.query])]);
-        if (HomeExperts.any()) list.push(['Which experts were chosen?', 'And how much each of them counts.', () => go.choose(HomeExperts.first(state.query))]);
+        if (HomeWalk.cache() >= 0) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => Home.walkTo(HomeWalk.cache() + 1)]);
+        if (HomeShort.has(0)) list.push(['How far back does it look?', `In its first layer the last ${HomeShort.taps(0)} ${HomeText.unit()}s only.`, () => Home.choose(['0.tp', state.query, state.query])]);
+        if (HomeExperts.any()) list.push(['Which experts were chosen?', 'And how much each of them counts.', () => Home.choose(HomeExperts.first(state.query))]);
         if (Engine.live && state.ids.length > 1) list.push([`What if a ${HomeText.unit()} were another?`, `Press the framed ${HomeText.unit()}, or this.`, () => Strip.pickers.replace(document.querySelector('.tok.on'))]);
         list.push(['What may come next?', 'All candidates; draw one, or a thousand texts.', () => App.set({ cell: 'next', walk: 0 })]);
         if (i.layers) list.push(['What does each layer add?', 'What it would say after every half layer.', () => App.set({ cell: 'stream', walk: 0 })]);
@@ -144,7 +142,7 @@ const HomePanel = (() => {
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
             h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.candidate(best)}, ${Numbers.share(p[best])}`.replace(/ /g, '\u00a0')), '.'),
-            h('p.acts', null, button(`▶ Walk through it in ${minutes()}`, () => go.walk(), { kind: '.big', id: 'walk' }), Engine.live && button('Let it write', () => go.write(), { id: 'let-write' })), h('p.eyebrow', null, 'Or try'), tries(state), texts(),
+            h('p.acts', null, button(`▶ Walk through it in ${minutes()}`, () => Home.walk(), { kind: '.big', id: 'walk' }), Engine.live && button('Let it write', () => HomeWrite.write(), { id: 'let-write' })), h('p.eyebrow', null, 'Or try'), tries(state), texts(),
             !Engine.live && h('p.small', null, Engine.info.params ? 'This page holds a recorded run: weights are shown as empty boxes.' : ''));
     }
 
@@ -154,5 +152,5 @@ const HomePanel = (() => {
         if (example) now(el, example, HomeFlow.numbersOf(s.ranges).findIndex((n) => n.a.m === example.m && n.a.r0 === example.r && n.c === example.c));
     }
 
-    return { begin: (actions) => { go = actions; }, number, intro, stop, now };
+    return { number, intro, stop, now };
 })();

@@ -5,7 +5,7 @@ const HomeWhy = (() => {
     const { h, fill, button } = Dom;
     const LETTERS = 10, PARTS = 9, OTHERS = 4, AROUND = 6, BEGIN = 250; // rows, rows, candidates to switch to, characters shown next to a letter; milliseconds in which the picture is drawn first
 
-    let go, known = { key: '', el: null }, running = 0;
+    let known = { key: '', el: null }, running = 0;
 
     const share = (logits, id) => Numbers.softmax(logits, App.state.temperature)[id];
     const percent = (p) => `${(100 * p).toFixed(p < 0.0995 ? 1 : 0)} %`;
@@ -35,18 +35,10 @@ const HomeWhy = (() => {
 
     // ---- runs ----
 
-    // The candidate's probability with one part silenced, with one token left out.
-    function silenced(edit, id, s) {
-        Engine.run(s.ids, s.edits.concat(edit), 0);
-        const p = share(Engine.choices(s.query, 0), id);
-        Engine.run(s.ids, s.edits, 0);
-        return p;
-    }
-
-    function leftOut(j, id, s) {
-        const ids = Array.from(s.ids.slice(0, s.query + 1)).filter((_, i) => i !== j);
-        Engine.run(ids, s.edits, 0);
-        const p = share(Engine.choices(ids.length - 1, 0), id);
+    // The candidate's probability after token `at` of another text, or with other changes.
+    function instead(ids, edits, at, id, s) {
+        Engine.run(ids, edits, 0);
+        const p = share(Engine.choices(at, 0), id);
         Engine.run(s.ids, s.edits, 0);
         return p;
     }
@@ -64,7 +56,7 @@ const HomeWhy = (() => {
             if (mine !== running || App.changed !== changed || i === rows.length) return;
             const r = rows[i];
             try {
-                r.p = r.pos === undefined ? silenced(r.edit, id, s) : leftOut(r.pos, id, s);
+                r.p = r.pos === undefined ? instead(s.ids, s.edits.concat(r.edit), s.query, id, s) : instead(Array.from(s.ids.slice(0, s.query + 1)).filter((_, i) => i !== r.pos), s.edits, s.query - 1, id, s);
             } catch {
                 r.p = -1; // a text that cannot be run
             }
@@ -79,7 +71,7 @@ const HomeWhy = (() => {
     function row(r, high, p) {
         r.out = h('td.n', null, r.edit || r.pos !== undefined ? '…' : '');
         r.bar = h('u' + (r.adds < 0 ? '.minus' : ''), r.adds === undefined ? null : { style: { width: `${(50 * Math.abs(r.adds)) / high}%`, left: `${r.adds < 0 ? 50 - (50 * -r.adds) / high : 50}%` } });
-        const name = r.pos === undefined ? r.cell ? button(r.name, () => go.choose(r.cell()), { kind: '.goback' }) : r.name : button(without(App.state, r.pos), () => App.set({ query: r.pos, cell: '' }), { kind: '.goback', 'aria-label': `without ${Token.at(r.pos)}` });
+        const name = r.pos === undefined ? r.cell ? button(r.name, () => Home.choose(r.cell()), { kind: '.goback' }) : r.name : button(without(App.state, r.pos), () => App.set({ query: r.pos, cell: '' }), { kind: '.goback', 'aria-label': `without ${Token.at(r.pos)}` });
         if (r.pos !== undefined) r.bar.className = 'share';
         r.told = () => {
             r.out.textContent = r.p < 0 ? '–' : percent(r.p);
@@ -100,7 +92,7 @@ const HomeWhy = (() => {
             say, h('p.small', null, Glossary.text(`Number ${rank} of ${Numbers.count(all.length)} candidates. What each part of the model adds to its logit${Engine.live ? ', and its probability without that part' : ''}:`)),
             tableOf(['part', 'adds', '', Engine.live ? 'without' : ''], shown, high, p), h('div.sum', null, h('span', null, 'logit, added up'), h('b', null, Numbers.signed(sum, 2))),
             letters.length > 0 && [h('p.small', null, `And its probability if one ${unit} were not in the text:`), tableOf([`without the ${unit}`, '', '', ''], letters, 1, p)],
-            h('p.acts', null, button('The sum, number by number', () => go.choose(['lg', s.query, go.columnOf(id)]), { id: 'why-sum' })),
+            h('p.acts', null, button('The sum, number by number', () => Home.choose(['lg', s.query, Home.columnOf(id)]), { id: 'why-sum' })),
             Engine.live && h('p.small', null, 'Why not ', Numbers.top(all, OTHERS + 1).filter((x) => x !== id).slice(0, OTHERS).map((x, i) => [i ? ', ' : '', button(HomeText.candidate(x), () => App.set({ cell: `why.${x}` }), { kind: '.goback' })]), '?'));
         work(rows, id, s, (r) => {
             r.told();
@@ -119,5 +111,5 @@ const HomeWhy = (() => {
         fill(el, known.el);
     }
 
-    return { begin: (actions) => { go = actions; }, asked, show };
+    return { asked, show };
 })();

@@ -3,7 +3,7 @@
 const HomeWrite = (() => {
     const READ = 420; // milliseconds of a token
 
-    let timer = 0, stopPlaying, speed;
+    let timer = 0;
 
     function halt() {
         clearTimeout(timer);
@@ -22,12 +22,12 @@ const HomeWrite = (() => {
             }
             App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: Link.panel(App.state.cell), walk: 0, quiet: true });
         } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: Link.panel(App.state.cell), walk: 0, quiet: true });
-        timer = setTimeout(next, READ / speed(), App.changed);
+        timer = setTimeout(next, READ / Home.speed, App.changed);
         return HomeText.setWriting(true);
     }
 
     function from() {
-        stopPlaying();
+        Home.stopPlaying();
         halt();
         App.set({ cell: Link.panel(App.state.cell), walk: 0, step: App.state.ids.length });
     }
@@ -43,10 +43,5 @@ const HomeWrite = (() => {
         return on ? undefined : next(App.changed, true);
     }
 
-    // stop(): the walk no longer goes on by itself; rate(): of the player.
-    function begin(stop, rate) {
-        [stopPlaying, speed] = [stop, rate];
-    }
-
-    return { begin, halt, all, write, get on() { return timer > 0; } };
+    return { halt, all, write, get on() { return timer > 0; } };
 })();
