@@ -8,55 +8,45 @@ const HomeBake = (() => {
     const PAPER = [[251, 250, 247], [19, 20, 25]];
     const MANY = 60, ROWS = 64; // tokens from which rows of shares have their own scale; rows painted in one go
 
-    let tables = null, isDark = null, valuesKept = new Map(), run = -1, end = 0;
+    const TABLES = PAPER.map((paper, dark) => {
+        const { signs, shares } = Colour.of(dark), middle = signs[128];
+        return { signs, shares, pale: signs.map((c) => c.map((v, i) => Math.round((v + middle[i] + (paper[i] - middle[i]) * 0.35) / 2))) };
+    });
 
-    function build(dark) {
-        const { signs, shares } = Colour.of(dark), paper = PAPER[Number(dark)], middle = signs[128];
-        const pale = signs.map((c) => c.map((v, i) => Math.round((v + middle[i] + (paper[i] - middle[i]) * 0.35) / 2)));
-        tables = { signs, shares, pale };
-        isDark = dark;
-    }
+    let theme = 0, valuesKept = new Map(), run = -1, end = 0;
 
     // The colour of a share from 0 to 1.
     const shareColour = (v, dark) => Colour.of(dark).shares[Math.round(255 * v)];
 
     // The colour of a number divided by the largest, from -1 to 1.
-    function signColour(v, dark) {
-        if (dark !== isDark) build(dark);
-        return tables.signs[Math.round(127.5 + 127.5 * Math.sign(v) * Math.min(1, Math.abs(v)) ** 0.8)];
-    }
+    const signColour = (v, dark) => Colour.of(dark).signs[Math.round(127.5 + 127.5 * Math.sign(v) * Math.min(1, Math.abs(v)) ** 0.8)];
 
     // Before a frame: colours of the theme; images of an earlier run are dropped (keys name the theme). budget: milliseconds
     // of this frame for images that are not made yet.
     function begin(dark, budget) {
         end = performance.now() + budget;
-        if (dark !== isDark) build(dark);
+        theme = Number(dark);
         if (run !== App.changed) valuesKept = new Map();
         run = App.changed;
     }
 
     const store = (m) => (m.kind === 'w' ? weightsKept : valuesKept);
-    const keyOf = (m) => `${m.id}${m.of || ''} ${m.rows}x${m.cols} ${m.ids || ''} ${isDark}`;
+    const keyOf = (m) => `${m.id}${m.of || ''} ${m.rows}x${m.cols} ${m.ids || ''} ${theme}`;
 
     // What is drawn in full colour, in terms of the root mean square of the matrix; shares end at 1.
-    function limitOf(m) {
-        if (m.kind === 'a') return 1;
-        const kept = store(m), key = `limit ${keyOf(m)}`;
-        if (!kept.has(key)) {
-            let sum = 0, n = 0;
-            const step = Math.max(1, Math.floor((m.rows * m.cols) / 20000));
-            for (let i = 0; i < m.rows * m.cols; i += step) {
-                const v = m.get(Math.floor(i / m.cols), i % m.cols);
-                if (!Number.isFinite(v)) continue;
-                sum += v * v;
-                n++;
-            }
-            kept.set(key, (m.kind === 'w' ? 4 : 2.4) * Math.sqrt(sum / Math.max(1, n)) || 1);
+    const limitOf = (m) => (m.kind === 'a' ? 1 : HomeData.kept(store(m), `limit ${keyOf(m)}`, () => {
+        let sum = 0, n = 0;
+        const step = Math.max(1, Math.floor((m.rows * m.cols) / 20000));
+        for (let i = 0; i < m.rows * m.cols; i += step) {
+            const v = m.get(Math.floor(i / m.cols), i % m.cols);
+            if (!Number.isFinite(v)) continue;
+            sum += v * v;
+            n++;
         }
-        return kept.get(key);
-    }
+        return (m.kind === 'w' ? 4 : 2.4) * Math.sqrt(sum / Math.max(1, n)) || 1;
+    }));
 
-    const table = (m, vivid) => tables[m.kind === 'a' ? 'shares' : m.kind === 'w' && !vivid ? 'pale' : 'signs'];
+    const table = (m, vivid) => TABLES[theme][m.kind === 'a' ? 'shares' : m.kind === 'w' && !vivid ? 'pale' : 'signs'];
 
     // The place in its table of a number's colour.
     function placeOf(m, v, limit) {
@@ -65,16 +55,11 @@ const HomeBake = (() => {
     }
 
     // Shares of many tokens are small: there each row's largest is drawn full.
-    function rowLimit(m, r) {
-        if (m.kind !== 'a' || m.rows <= MANY) return 1;
-        const kept = valuesKept, key = `rows ${keyOf(m)}`;
-        if (!kept.has(key)) kept.set(key, Float32Array.from({ length: m.rows }, (_, i) => {
-            let most = 0.2;
-            for (let j = 0; j < (m.tri ? i + 1 : m.cols); j++) most = Math.max(most, m.get(i, j));
-            return most;
-        }));
-        return kept.get(key)[r];
-    }
+    const rowLimit = (m, r) => (m.kind !== 'a' || m.rows <= MANY ? 1 : HomeData.kept(valuesKept, `rows ${keyOf(m)}`, () => Float32Array.from({ length: m.rows }, (_, i) => {
+        let most = 0.2;
+        for (let j = 0; j < (m.tri ? i + 1 : m.cols); j++) most = Math.max(most, m.get(i, j));
+        return most;
+    }))[r]);
 
     const rgb = (m, r, c, vivid = true) => table(m, vivid)[placeOf(m, m.get(r, c) / rowLimit(m, r), limitOf(m))];
 
@@ -128,7 +113,7 @@ const HomeBake = (() => {
         return made && made.row === made.image.height ? made : null;
     }
 
-    const scale = (name) => [0, 32, 64, 96, 128, 160, 192, 224, 255].map((i) => Colour.css(tables[name][i])).join(', ');
+    const scale = (name) => [0, 32, 64, 96, 128, 160, 192, 224, 255].map((i) => Colour.css(TABLES[theme][name][i])).join(', ');
 
     return { begin, image, rgb, scale, shareColour, signColour };
 })();

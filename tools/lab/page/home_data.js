@@ -2,9 +2,16 @@
 // The numbers of the picture: each part of the model as rows that can be read, activations of the run
 // that is shown and weights as the file has them. What was read of the weights is kept.
 const HomeData = (() => {
-    const kept = new Map(); // weights by name
-    Engine.forget.push(() => kept.clear());
+    const weights = new Map(); // by name
+    Engine.forget.push(() => weights.clear());
+    const shapes = new Map(); // of the heads of layers
     let lane = 0; // whose values are read
+
+    // What a map has for a key, made when it is first asked for.
+    function kept(map, key, make) {
+        if (!map.has(key)) map.set(key, make());
+        return map.get(key);
+    }
 
     // Where the file has the matrix of a part of a layer.
     const TENSORS = { wq: 'attn_q', wk: 'attn_k', wv: 'attn_v', wo: 'attn_output', wl: 'attn_kv_a_mqa', wg: 'ffn_gate', w1: 'ffn_up', w2: 'ffn_down', wr: 'ffn_gate_inp', wc: 'shortconv.conv', eg: 'ffn_gate_exps', eu: 'ffn_up_exps', ed: 'ffn_down_exps', sharedGate: 'ffn_gate_inp_shexp', normAfter: 'post_ffw_norm' };
@@ -35,11 +42,7 @@ const HomeData = (() => {
     const chances = (pos) => Numbers.softmax(Engine.choices(pos), App.state.temperature);
 
     // Rows of the file as one array, by their numbers or all.
-    function rows(t, ids) {
-        const key = `${t.name} ${t.first} ${ids || ''}`;
-        if (!kept.has(key)) kept.set(key, ids ? gathered(t, ids) : Engine.weights(t.name, t.first, t.n));
-        return kept.get(key);
-    }
+    const rows = (t, ids) => kept(weights, `${t.name} ${t.first} ${ids || ''}`, () => (ids ? gathered(t, ids) : Engine.weights(t.name, t.first, t.n)));
 
     function gathered(t, ids) {
         const out = new Float32Array(ids.length * t.cols);
@@ -53,27 +56,23 @@ const HomeData = (() => {
     const adjacent = (n) => (i) => (i >= n ? i : i < n / 2 ? 2 * i : 2 * (i - n / 2) + 1);
     const ORDERS = (d) => [(i) => i, adjacent(d), (i) => (i + d / 2) % d, ...Array.from({ length: Math.max(0, Math.ceil(d / 2) - 2) }, (_, k) => adjacent(2 * k + 4))];
 
-    function orderOf(part, layer) {
-        const key = `order ${layer}${part}`, { d } = heads(layer);
-        if (kept.has(key)) return kept.get(key);
-        const t = tensor(part, layer), w = rows(t), h = layerRow(layer, 'ln1.hook_normalized', 0), q = layerRow(layer, `attn.hook_${part[1]}`, 0), add = vector(t.name.replace('.weight', '.bias'));
+    const orderOf = (part, layer) => kept(weights, `order ${layer}${part}`, () => {
+        const { d } = heads(layer), t = tensor(part, layer), w = rows(t), h = layerRow(layer, 'ln1.hook_normalized', 0), q = layerRow(layer, `attn.hook_${part[1]}`, 0), add = vector(t.name.replace('.weight', '.bias'));
         const dots = Array.from({ length: d }, (_, i) => Numbers.dot(h, w.subarray(i * t.cols, (i + 1) * t.cols)) + (add ? add[t.first + i] : 0));
         const off = (order) => dots.reduce((sum, _, i) => sum + Math.abs(q[i] - dots[order(i)]), 0);
-        const best = ORDERS(Engine.info.positions === 'rope' ? d : 0).reduce((a, b) => (off(b) < off(a) * 0.5 ? b : a));
-        kept.set(key, best);
-        return best;
-    }
+        return ORDERS(Engine.info.positions === 'rope' ? d : 0).reduce((a, b) => (off(b) < off(a) * 0.5 ? b : a));
+    });
 
     // q . k times the scale, added in the order in which the engine keeps the numbers of a head: that of
     // the file. `want` tells which one it is.
     function score(q, k, want) {
-        const by = Engine.info.attn_scale, kept = (x, order) => {
+        const by = Engine.info.attn_scale, ordered = (x, order) => {
             const out = new Float32Array(x.length);
             x.forEach((v, i) => { out[order(i)] = v; });
             return out;
         };
         for (const order of ORDERS(q.length)) {
-            const sum = Exact.score(kept(q, order), kept(k, order), by);
+            const sum = Exact.score(ordered(q, order), ordered(k, order), by);
             if (Exact.same(sum, want)) return sum;
         }
         return Exact.score(q, k, by);
@@ -92,11 +91,7 @@ const HomeData = (() => {
         return t && Engine.tensors[name] && !name.startsWith('token_embd') ? vector(name)[t.first + storedRow(part, layer, r)] : null;
     }
 
-    function vector(name) {
-        if (!Engine.tensors[name]) return null;
-        if (!kept.has(name)) kept.set(name, Engine.weights(name, 0, 1));
-        return kept.get(name);
-    }
+    const vector = (name) => (Engine.tensors[name] ? kept(weights, name, () => Engine.weights(name, 0, 1)) : null);
 
     // The only row of a part's tensor, or null.
     const rowOf = (part, layer) => vector(named(layer, TENSORS[part]));
@@ -105,11 +100,9 @@ const HomeData = (() => {
     const made = new Map();
     let run = -1;
     function once(what, make) {
-        const key = [lane, ...what].join();
         if (run !== App.changed) made.clear();
         run = App.changed;
-        if (!made.has(key)) made.set(key, make());
-        return made.get(key);
+        return kept(made, [lane, ...what].join(), make);
     }
 
     // ---- activations ----
@@ -118,15 +111,12 @@ const HomeData = (() => {
     const has = (layer, name) => Engine.hooks.some((x) => x.name === nameOf(layer, name));
     const width = (layer, name) => Engine.hooks.find((x) => x.name === nameOf(layer, name))?.dims.reduce((n, d) => n * (d || 1), 1) || 0;
 
-    const shapes = [];
     // The heads of a layer: H of queries with d numbers, G of keys, and of values, which have dv. Head h reads kv(h) of these.
     function heads(layer) {
-        const of = (part) => Engine.hooks.find((x) => x.name === nameOf(layer, `attn.hook_${part}`)).dims;
-        if (!shapes[layer]) {
-            const [, H, d] = of('q'), [, G, dv] = of('v');
-            shapes[layer] = { H, G, d, dv, kv: (h) => Math.floor((h * G) / H) };
-        }
-        return shapes[layer];
+        return kept(shapes, layer, () => {
+            const [[, H, d], [, G, dv]] = ['q', 'v'].map((part) => Engine.hooks.find((x) => x.name === nameOf(layer, `attn.hook_${part}`)).dims);
+            return { H, G, d, dv, kv: (h) => Math.floor((h * G) / H) };
+        });
     }
 
     // The layer whose keys and values a layer reads, where it has none; -1: they are its own.
@@ -164,5 +154,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, has, heads, lender, width, attends, flatRow, layerRow, streamStart, inLane, once, get lane() { return lane; } };
+    return { kept, named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, has, heads, lender, width, attends, flatRow, layerRow, streamStart, inLane, once, get lane() { return lane; } };
 })();
