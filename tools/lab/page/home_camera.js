@@ -38,10 +38,7 @@ const HomeCamera = (() => {
         function move(now) {
             if (!flight) return;
             const t = Math.max(0, Math.min(1, (now - flight.since) / TIME)), e = t < 0.5 ? 4 * t ** 3 : 1 - (2 - 2 * t) ** 3 / 2, { from, to } = flight;
-            const mix = (a, b) => a + (b - a) * e;
-            cam.s = mix(from.s, to.s);
-            cam.x = mix(from.x, to.x);
-            cam.y = mix(from.y, to.y);
+            for (const k of ['s', 'x', 'y']) cam[k] = from[k] + (to[k] - from[k]) * e;
             if (t === 1) flight = null;
             on.changed();
             if (flight) requestAnimationFrame(move);
@@ -88,12 +85,8 @@ const HomeCamera = (() => {
             if (e.pointerType !== 'mouse') on.leave();
         }
 
-        canvas.addEventListener('pointerdown', down);
-        canvas.addEventListener('pointermove', drag);
-        canvas.addEventListener('pointerup', up);
-        canvas.addEventListener('pointercancel', up);
-        canvas.addEventListener('pointerleave', () => on.leave());
-        canvas.addEventListener('dblclick', (e) => on.frame(...at(e)));
+        const heard = { pointerdown: down, pointermove: drag, pointerup: up, pointercancel: up, pointerleave: () => on.leave(), dblclick: (e) => on.frame(...at(e)) };
+        for (const [type, fn] of Object.entries(heard)) canvas.addEventListener(type, fn);
         canvas.addEventListener('wheel', (e) => {
             e.preventDefault();
             zoom(...at(e), Math.exp(-e.deltaY * (e.deltaMode ? 0.05 : 0.0018)));
