@@ -16,11 +16,7 @@ const Attention = (() => {
     // All rows of a head: at(i, j), and which cells are not seen (the future; keys before a
     // window).
     function lines(t, raw, head, n) {
-        const rows = [], scores = [];
-        for (let i = 0; i < n; i++) {
-            rows.push(App.line(t, head, i));
-            scores.push(App.line(raw, head, i));
-        }
+        const [rows, scores] = [t, raw].map((x) => Array.from({ length: n }, (_, i) => App.line(x, head, i)));
         return { at: (i, j) => rows[i][j], unseen: (i, j) => j > i || scores[i][j] === -Infinity };
     }
 
@@ -41,16 +37,12 @@ const Attention = (() => {
     function patterns(state) {
         const key = `${App.changed} ${state.step}`, { layers, heads } = Engine.info;
         if (known.key === key) return known.list;
-        const keys = Patterns.targets(state.ids, state.step), list = [];
-        for (let layer = 0; layer < layers; layer++) {
-            const t = pattern(layer), raw = scores(layer);
-            for (let head = 0; head < heads; head++) {
-                if (!t) list.push(null);
-                if (!t) continue;
-                const { unseen } = lines(t, raw, head, state.step);
-                list.push(Patterns.measure(keys, (i) => App.line(t, head, i), (i, j) => !unseen(i, j)));
-            }
-        }
+        const keys = Patterns.targets(state.ids, state.step), list = Array.from({ length: layers * heads }, (_, n) => {
+            const layer = Math.floor(n / heads), head = n % heads, t = pattern(layer);
+            if (!t) return null;
+            const { unseen } = lines(t, scores(layer), head, state.step);
+            return Patterns.measure(keys, (i) => App.line(t, head, i), (i, j) => !unseen(i, j));
+        });
         known = { key, list };
         return list;
     }
@@ -64,12 +56,10 @@ const Attention = (() => {
     // Elements of all heads, made once: a canvas costs more than what is drawn on it.
     function makeGrid() {
         const { heads } = Engine.info, all = attending();
-        thumbs = [];
-        for (const layer of all)
-            for (let head = 0; head < heads; head++) {
-                const text = h('span');
-                thumbs.push({ layer, head, text, ...Matrix.thumb(text, () => App.set({ layer, head }), { 'data-layer': layer, 'data-head': head }) });
-            }
+        thumbs = all.flatMap((layer) => Array.from({ length: heads }, (_, head) => {
+            const text = h('span');
+            return { layer, head, text, ...Matrix.thumb(text, () => App.set({ layer, head }), { 'data-layer': layer, 'data-head': head }) };
+        }));
         fill(grid, all.map((l, i) => h('div.layer', { role: 'group', 'aria-label': `layer ${l}` }, thumbs.slice(i * heads, (i + 1) * heads).map((t) => t.el))));
     }
 
@@ -200,11 +190,10 @@ const Attention = (() => {
         const t = pattern(state.layer), mine = App.line(t, state.head, state.query), top = Numbers.top(mine, KEYS), focus = keyList.contains(document.activeElement);
         fill(keyList, h('h4', null, Token.at(state.query), ' looks at'), top.map((j) => row(state.query, j, mine[j], mine[top[0]], around(j), j === state.key)));
         if (focus) keyList.querySelector('.on')?.focus({ preventScroll: true });
-        const all = [];
-        for (let i = 1; i < state.step; i++) {
-            const w = App.line(t, state.head, i), j = Numbers.best(w);
-            all.push({ i, j, w: w[j] });
-        }
+        const all = Array.from({ length: state.step - 1 }, (_, n) => {
+            const i = n + 1, w = App.line(t, state.head, i), j = Numbers.best(w);
+            return { i, j, w: w[j] };
+        });
         const sharp = all.sort((a, b) => b.w - a.w).slice(0, PAIRS);
         fill(pairs, h('h4', null, 'Sharpest of the text'), sharp.map((p) => row(p.i, p.j, p.w, 1, h('span.around', null, HomeText.label(state.ids[p.i]), ' → ', around(p.j)), false)));
     }
@@ -212,11 +201,7 @@ const Attention = (() => {
     // ---- all heads of a layer for one query ----
 
     function showOne(state) {
-        const t = pattern(state.layer), raw = scores(state.layer), heads = Engine.info.heads, weights = [], seen = [];
-        for (let i = 0; i < heads; i++) {
-            weights.push(App.line(t, i, state.query));
-            seen.push(App.line(raw, i, state.query));
-        }
+        const t = pattern(state.layer), raw = scores(state.layer), heads = Engine.info.heads, [weights, seen] = [t, raw].map((x) => Array.from({ length: heads }, (_, i) => App.line(x, i, state.query)));
         const most = Float32Array.from(weights, (w) => w[Numbers.best(w)]);
         fill(oneTitle, `Layer ${state.layer}: what query `, h('b', null, Token.at(state.query)), ' looks at, head by head');
         one.update({ rows: heads, cols: state.query + 1, rowName: 'head', colName: 'key', rowLabel: String,

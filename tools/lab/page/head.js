@@ -95,9 +95,7 @@ const Head = (() => {
 
     function rows(matrix, t, kvHead, state, name) {
         const d = t.dims[2], n = state.step;
-        let limit = 0;
-        const lines = Array.from({ length: n }, (_, i) => App.row(t, i, kvHead));
-        for (const line of lines) for (const x of line) limit = Math.max(limit, Math.abs(x));
+        const lines = Array.from({ length: n }, (_, i) => App.row(t, i, kvHead)), limit = Math.max(...lines.map((line) => Math.max(...line.map(Math.abs))));
         matrix.update({ rows: n, cols: d, rowName: name, colName: 'dim', rowLabel: Token.at, colLabel: String,
             value: (i, j) => lines[i][j], scale: Colour.diverging(limit, state.dark), selected: [state.query, -1],
             onSelect: (i) => App.set({ query: i }) });
