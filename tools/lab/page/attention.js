@@ -28,19 +28,15 @@ const Attention = (() => {
 
     // ---- what is measured over the text ----
 
-    const at = (layer, head) => layer * Engine.info.heads + head;
-
     // Layers that have attention: those of short convolutions have none.
     const attending = () => Array.from({ length: Engine.info.layers }, (_, l) => l).filter(pattern);
 
-    // Patterns of all heads, once for a run.
+    // Patterns of all heads that look, in their order, once for a run.
     function patterns(state) {
-        const key = `${App.changed} ${state.step}`, { layers, heads } = Engine.info;
+        const key = `${App.changed} ${state.step}`;
         if (known.key === key) return known.list;
-        const keys = Patterns.targets(state.ids, state.step), list = Array.from({ length: layers * heads }, (_, n) => {
-            const layer = Math.floor(n / heads), head = n % heads, t = pattern(layer);
-            if (!t) return null;
-            const { unseen } = lines(t, scores(layer), head, state.step);
+        const keys = Patterns.targets(state.ids, state.step), list = HomeData.allHeads().map(({ layer, head }) => {
+            const t = pattern(layer), { unseen } = lines(t, scores(layer), head, state.step);
             return Patterns.measure(keys, (i) => App.line(t, head, i), (i, j) => !unseen(i, j));
         });
         known = { key, list };
@@ -56,10 +52,10 @@ const Attention = (() => {
     // Elements of all heads, made once: a canvas costs more than what is drawn on it.
     function makeGrid() {
         const { heads } = Engine.info, all = attending();
-        thumbs = all.flatMap((layer) => Array.from({ length: heads }, (_, head) => {
+        thumbs = HomeData.allHeads().map(({ layer, head }) => {
             const text = h('span');
             return { layer, head, text, ...Matrix.thumb(text, () => App.set({ layer, head }), { 'data-layer': layer, 'data-head': head }) };
-        }));
+        });
         fill(grid, all.map((l, i) => h('div.layer', { role: 'group', 'aria-label': `layer ${l}` }, thumbs.slice(i * heads, (i + 1) * heads).map((t) => t.el))));
     }
 
@@ -98,17 +94,17 @@ const Attention = (() => {
 
     function showGrid(state) {
         const list = patterns(state), kind = scaleOf(state) === 'scores' ? 'rows' : scaleOf(state), key = `${known.key} ${kind} ${state.dark}`;
-        for (const t of thumbs) {
+        thumbs.forEach((t, i) => {
             const weights = pattern(t.layer);
             if (key !== drawn) drawThumb(t, state, weights, scores(t.layer), kind);
-            showThumb(t, state, weights, list[at(t.layer, t.head)]);
-        }
+            showThumb(t, state, weights, list[i]);
+        });
         drawn = key;
     }
 
     // As a picture: small multiples; as data: what each head does.
     function gridFigure() {
-        const { state } = App, all = patterns(state), list = thumbs.map((t) => all[at(t.layer, t.head)]), { layers, heads } = Engine.info, across = layers === 1 ? Math.min(heads, 8) : heads;
+        const list = patterns(App.state), { layers, heads } = Engine.info, across = layers === 1 ? Math.min(heads, 8) : heads;
         return { title: 'all heads', columns: ['layer', 'head', 'pattern', 'measure', 'evenness', ...list[0].kinds.flatMap((k) => [k.name, `${k.name} by chance`])],
             rows: list.map((f, i) => [thumbs[i].layer, thumbs[i].head, f.name, f.value, f.even, ...f.kinds.flatMap((k) => [k.n ? k.share : null, k.n ? k.chance : null])]),
             draw: (g, width) => {
@@ -159,7 +155,7 @@ const Attention = (() => {
     }
 
     function showBig(state) {
-        const found = patterns(state)[at(state.layer, state.head)];
+        const found = patterns(state)[thumbs.findIndex((t) => t.layer === state.layer && t.head === state.head)];
         tell(state, found);
         big.update({ rows: state.step, cols: state.step, rowName: 'query', colName: 'key', rowLabel: state.step > KEYS * 2 ? Token.word : Token.at,
             colLabel: Token.head, triangle: state.future !== '1', title: `head ${state.layer}.${state.head}, ${found.name} ${Numbers.fixed(found.value, 2)}`, ...picture(state), selected: [state.query, state.key],

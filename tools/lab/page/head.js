@@ -11,9 +11,8 @@ const Head = (() => {
     // Queries and keys as scores see them (after rope, where there is one), values, and the KV head
     // of the chosen head.
     function vectors(state) {
-        return { q: App.ofLayer('attn.hook_rot_q') || App.ofLayer('attn.hook_q'),
-            k: App.ofLayer('attn.hook_rot_k') || App.ofLayer('attn.hook_k'), v: App.ofLayer('attn.hook_v'),
-            kvHead: HomeData.heads(state.layer).kv(state.head) };
+        const [q, k] = ['q', 'k'].map((part) => HomeData.compared(part, state.layer));
+        return { q, k, v: App.ofLayer('attn.hook_v'), kvHead: HomeData.heads(state.layer).kv(state.head) };
     }
 
     // Weights or scores of the chosen query.
@@ -60,46 +59,34 @@ const Head = (() => {
 
     // ---- values ----
 
-    function mixRow(at, z, w, j, e) {
-        const v = App.row(at.v, j, at.kvHead), size = Numbers.length(v), z2 = Numbers.dot(z, z);
-        return { v, cells: [Token.at(j), Numbers.cell(w), Numbers.cell(size), Numbers.cell(w * size),
-            z2 > 0 ? Numbers.cell((100 * w * Numbers.dot(v, z)) / z2, 2) : '·'], e };
+    // Rows of numbers, one colour scale for all.
+    function showRows(matrix, lines, state, more) {
+        const limit = Math.max(...lines.map((line) => Math.max(...line.map(Math.abs))));
+        matrix.update({ rows: lines.length, cols: lines[0].length, colName: 'dim', colLabel: String, value: (i, j) => lines[i][j], scale: Colour.diverging(limit, state.dark), ...more });
     }
 
     function showMix(state) {
         const at = vectors(state), weights = line('attn.hook_pattern', state);
         const z = App.row(App.ofLayer('attn.hook_z'), state.query, state.head);
-        const shown = Numbers.top(weights, MOST_KEYS).sort((a, b) => a - b), d = z.length, sums = new Float64Array(d);
-        for (let j = 0; j <= state.query; j++)
-            App.row(at.v, j, at.kvHead).forEach((x, e) => { sums[e] += weights[j] * x; });
-        const rows = shown.map((j) => mixRow(at, z, weights[j], j)), rest = Float64Array.from(sums);
-        rows.forEach((r, i) => r.v.forEach((x, e) => { rest[e] -= weights[shown[i]] * x; }));
-        const labels = shown.map((j) => Token.at(j)), lines = rows.map((r, i) => r.v.map((x) => x * weights[shown[i]]));
-        if (shown.length <= state.query) {
-            labels.push(`other ${state.query + 1 - shown.length}`);
-            lines.push(rest);
-        }
-        labels.push('sum', 'z (engine)');
-        lines.push(sums, z);
-        const limit = Math.max(...lines.map((l) => Math.max(...l.map(Math.abs))));
+        const z2 = Numbers.dot(z, z), shown = Numbers.top(weights, MOST_KEYS).sort((a, b) => a - b), sums = new Float64Array(z.length), value = (j) => App.row(at.v, j, at.kvHead);
+        for (let j = 0; j <= state.query; j++) value(j).forEach((x, e) => { sums[e] += weights[j] * x; });
+        const rest = Float64Array.from(sums), lines = shown.map((j) => [Token.at(j), value(j).map((x) => x * weights[j])]);
+        for (const j of shown) value(j).forEach((x, e) => { rest[e] -= weights[j] * x; });
+        if (shown.length <= state.query) lines.push([`other ${state.query + 1 - shown.length}`, rest]);
+        lines.push(['sum', sums], ['z (engine)', z]);
         fill(mixTitle, 'query ', h('b', null, Token.at(state.query)), ': weight × value of every key, summing to the head’s output z');
-        fill(mixEl, h('div.scroll', null, table(null, ['key', 'weight', '|v|', '|w v|', 'of z %'],
-                rows.map((r, i) => ({ selected: shown[i] === state.key, cells: r.cells })))));
-        mixTable.update({ rows: lines.length, cols: d, rowName: 'w × v', colName: 'dim', rowLabel: (i) => labels[i],
-            colLabel: String, value: (i, j) => lines[i][j], scale: Colour.diverging(limit, state.dark),
-            selected: [shown.indexOf(state.key), -1],
+        fill(mixEl, h('div.scroll', null, table(null, ['key', 'weight', '|v|', '|w v|', 'of z %'], shown.map((j) => {
+            const w = weights[j], size = Numbers.length(value(j));
+            return { selected: j === state.key, cells: [Token.at(j), Numbers.cell(w), Numbers.cell(size), Numbers.cell(w * size), z2 > 0 ? Numbers.cell((100 * w * Numbers.dot(value(j), z)) / z2, 2) : '·'] };
+        }))));
+        showRows(mixTable, lines.map(([, row]) => row), state, { rowName: 'w × v', rowLabel: (i) => lines[i][0], selected: [shown.indexOf(state.key), -1],
             onSelect: (i) => { if (i < shown.length) App.set({ key: shown[i] }); } });
     }
 
     // ---- the cache ----
 
-    function rows(matrix, t, kvHead, state, name) {
-        const d = t.dims[2], n = state.step;
-        const lines = Array.from({ length: n }, (_, i) => App.row(t, i, kvHead)), limit = Math.max(...lines.map((line) => Math.max(...line.map(Math.abs))));
-        matrix.update({ rows: n, cols: d, rowName: name, colName: 'dim', rowLabel: Token.at, colLabel: String,
-            value: (i, j) => lines[i][j], scale: Colour.diverging(limit, state.dark), selected: [state.query, -1],
-            onSelect: (i) => App.set({ query: i }) });
-    }
+    const kept = (matrix, t, kvHead, state, rowName) => showRows(matrix, Array.from({ length: state.step }, (_, i) => App.row(t, i, kvHead)), state,
+        { rowName, rowLabel: Token.at, selected: [state.query, -1], onSelect: (i) => App.set({ query: i }) });
 
     function showCache(state) {
         const i = Engine.info, at = vectors(state), each = i.kv_bytes, { H, G } = HomeData.heads(state.layer), of = HomeData.lender(state.layer);
@@ -107,8 +94,8 @@ const Head = (() => {
             h('b', null, `${Numbers.count(each * state.step)} used`), `, ${Numbers.count(each * i.context)} when full. Shown: layer `,
             `${state.layer}, KV head ${at.kvHead}${G < H ? `, shared by ${H / G} heads` : ''}.${of < 0 ? '' : ` Layer ${state.layer} has none of its own: it reads those of layer ${of}.`}${HomeLatent.has(state.layer) ? ` ${HomeLatent.told(state.layer)}` : ''}`);
         fill(cacheBar, bar(state.step / i.context));
-        rows(keys, at.k, at.kvHead, state, 'key');
-        rows(values, at.v, at.kvHead, state, 'value');
+        kept(keys, at.k, at.kvHead, state, 'key');
+        kept(values, at.v, at.kvHead, state, 'value');
     }
 
     // ---- the view ----

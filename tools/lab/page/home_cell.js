@@ -120,15 +120,9 @@ const HomeCell = (() => {
 
     const streamEnd = (pos) => (Engine.info.layers ? row(Engine.info.layers - 1, 'hook_resid_post', pos) : HomeData.streamStart(pos));
 
-    // One part of a head in the lane of queries or keys, as scores read it.
-    function seenBy(part, layer, pos, head) {
-        const t = HomeData.hook(layer, `attn.hook_rot_${part}`) || HomeData.hook(layer, `attn.hook_${part}`);
-        return App.row(t, pos, head);
-    }
-
     function score(e) {
         const { layer, r, c } = e, head = e.m.head, { d, kv: of } = HomeData.heads(layer), kv = of(head), turned = HomeData.hook(layer, 'attn.hook_rot_q') ? 'r' : '';
-        const q = seenBy('q', layer, r, head), k = seenBy('k', layer, c, kv), id = idOf(layer, `${turned}k`);
+        const q = App.row(HomeData.compared('q', layer), r, head), k = App.row(HomeData.compared('k', layer), c, kv), id = idOf(layer, `${turned}k`);
         region(e, idOf(layer, `${turned}q`), r, head * d, r + 1, head * d + d);
         region(e, id, c, kv * d, c + 1, kv * d + d);
         e.terms = Array.from(q, (a, i) => ({ name: i, a, b: k[i], p: a * k[i], from: [id, c, kv * d + i] }));

@@ -13,15 +13,13 @@ const HomeChange = (() => {
     const on = (s) => s.was.length > 0;
 
     // How many tokens both texts begin with, and of texts of different lengths with how many both end.
-    let ends = { key: '', front: 0, back: 0 };
-    function common({ ids, was }) {
-        const key = `${ids} ${was}`, n = Math.min(ids.length, was.length);
-        if (key === ends.key) return ends;
+    const common = ({ ids, was }) => HomeData.once(['ends', ids, was.length, was], () => {
+        const n = Math.min(ids.length, was.length);
         let front = 0, back = 0;
         while (front < n && ids[front] === was[front]) front++;
         while (back < n - front && ids[ids.length - 1 - back] === was[was.length - 1 - back]) back++;
-        return (ends = { key, front, back });
-    }
+        return { front, back };
+    });
 
     // Where token pos of the text was in the text before; -1: it is new. Texts of one length are compared place by place.
     function former(pos) {
@@ -115,16 +113,13 @@ const HomeChange = (() => {
     // The head whose look moved most: the share that went elsewhere.
     function movedHead(s) {
         let best = { share: 0 };
-        for (let layer = 0; layer < Engine.info.layers; layer++)
-            for (let head = 0; head < Engine.info.heads; head++) {
-                const hook = `blocks.${layer}.attn.hook_pattern`, now = App.tensor(hook), old = App.tensor(hook, 1);
-                if (!now) continue;
-                const a = App.line(now, head, s.query), b = Array.from(App.line(old, head, former(s.query)));
-                let share = a.reduce((sum, v, i) => sum + Math.abs(v - (b[former(i)] ?? 0)), 0) / 2;
-                a.forEach((_, i) => { if (former(i) >= 0) b[former(i)] = 0; });
-                share += b.reduce((sum, v) => sum + v, 0) / 2; // what is no longer there
-                if (share > best.share) best = { share, layer, head };
-            }
+        for (const { layer, head } of HomeData.allHeads()) {
+            const hook = `blocks.${layer}.attn.hook_pattern`, a = App.line(App.tensor(hook), head, s.query), b = Array.from(App.line(App.tensor(hook, 1), head, former(s.query)));
+            let share = a.reduce((sum, v, i) => sum + Math.abs(v - (b[former(i)] ?? 0)), 0) / 2;
+            a.forEach((_, i) => { if (former(i) >= 0) b[former(i)] = 0; });
+            share += b.reduce((sum, v) => sum + v, 0) / 2; // what is no longer there
+            if (share > best.share) best = { share, layer, head };
+        }
         return best.share > 0 ? ` Head ${best.head}${Engine.info.layers > 1 ? ` of layer ${best.layer}` : ''} moved its look most: ${Numbers.share(best.share)} of it went elsewhere.` : '';
     }
 

@@ -122,11 +122,18 @@ const HomeData = (() => {
     // The layer whose keys and values a layer reads, where it has none; -1: they are its own.
     const lender = (layer) => (layer < 0 || Engine.info.kv_from[layer] === layer ? -1 : Engine.info.kv_from[layer]);
 
-    // A layer that looks back with heads, from `from` on; -1: none.
-    const attends = (from = 0) => Array.from({ length: Engine.info.layers }, (_, l) => l).findIndex((l) => l >= from && has(l, 'attn.hook_pattern'));
+    // The first layer that looks back with heads; -1: none.
+    const attends = () => allHeads()[0]?.layer ?? -1;
+
+    // {layer, head} of all heads that look back, in layers first to last.
+    const allHeads = (first = 0, last = Engine.info.layers - 1) => Array.from({ length: Engine.info.layers }, (_, layer) => layer).filter((l) => l >= first && l <= last && has(l, 'attn.hook_pattern'))
+        .flatMap((layer) => Array.from({ length: Engine.info.heads }, (_, head) => ({ layer, head })));
 
     const nameOf = (layer, name) => (layer < 0 ? name : `blocks.${/attn.hook_(rot_k|[kv])$/.test(name) ? Engine.info.kv_from[layer] : layer}.${name}`);
     const hook = (layer, name) => App.tensor(nameOf(layer, name), lane);
+
+    // Queries or keys of a layer as scores read them: turned, where they are turned.
+    const compared = (part, layer) => hook(layer, `attn.hook_rot_${part}`) || hook(layer, `attn.hook_${part}`);
 
     // What fn reads is of the run in lane n.
     function inLane(n, fn) {
@@ -154,5 +161,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { kept, named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, has, heads, lender, width, attends, flatRow, layerRow, streamStart, inLane, once, get lane() { return lane; } };
+    return { kept, named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, compared, has, heads, lender, width, attends, allHeads, flatRow, layerRow, streamStart, inLane, once, get lane() { return lane; } };
 })();

@@ -24,10 +24,10 @@ const HomeFigure = (() => {
 
     // The chosen query times every key, number by number.
     function scores(s) {
-        const { d, kv: of } = HomeData.heads(0), kv = of(s.head), hook = (part) => HomeData.hook(0, `attn.hook_rot_${part}`) || HomeData.hook(0, `attn.hook_${part}`);
-        const q = App.row(hook('q'), s.query, s.head), line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), wide = Math.min(WIDE, d);
+        const { d, kv: of } = HomeData.heads(0), kv = of(s.head), [queries, all] = ['q', 'k'].map((part) => HomeData.compared(part, 0));
+        const q = App.row(queries, s.query, s.head), line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), wide = Math.min(WIDE, d);
         const keys = Numbers.top(line, MOST).sort((a, b) => a - b), best = Numbers.best(line);
-        const product = (j) => Array.from(q, (x, e) => x * App.row(hook('k'), j, kv)[e]), limit = Math.max(...keys.flatMap((j) => product(j).map(Math.abs))) || 1;
+        const product = (j) => Array.from(q, (x, e) => x * App.row(all, j, kv)[e]), limit = Math.max(...keys.flatMap((j) => product(j).map(Math.abs))) || 1;
         const cell = (v) => {
             const rgb = Colour.diverging(limit, s.dark).rgb(v);
             return h('td', { style: { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } }, Numbers.fixed(v, 2));
@@ -36,7 +36,7 @@ const HomeFigure = (() => {
             h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'key'), Array.from({ length: wide }, (_, e) => h('th', { scope: 'col' }, e)), h('th', { scope: 'col' }, 'sum'), h('th', { scope: 'col' }, 'score'))),
             h('tbody', null, keys.map((j) => {
                 const p = product(j);
-                return h('tr' + (j === best ? '.on' : ''), null, h('th', { scope: 'row' }, HomeText.label(s.ids[j])), p.slice(0, wide).map(cell), h('td', null, Numbers.fixed(Exact.chained(q, App.row(hook('k'), j, kv), 1), 2)), h('td', null, Numbers.fixed(line[j], 2)));
+                return h('tr' + (j === best ? '.on' : ''), null, h('th', { scope: 'row' }, HomeText.label(s.ids[j])), p.slice(0, wide).map(cell), h('td', null, Numbers.fixed(Exact.chained(q, App.row(all, j, kv), 1), 2)), h('td', null, Numbers.fixed(line[j], 2)));
             }))));
     }
 

@@ -89,8 +89,7 @@ const HomeWalk = (() => {
 
     // The head of layers l to n whose shares are furthest from even.
     function decided(l, n, s) {
-        const all = Array.from({ length: n - l + 1 }, (_, j) => l + j).flatMap((layer) => Array.from({ length: Engine.info.heads }, (_, head) => ({ layer, head })))
-            .filter(({ layer }) => HomeData.hook(layer, 'attn.hook_pattern')).map((h) => ({ ...h, line: App.line(HomeData.hook(h.layer, 'attn.hook_pattern'), h.head, s.query) }));
+        const all = HomeData.allHeads(l, n).map((h) => ({ ...h, line: App.line(HomeData.hook(h.layer, 'attn.hook_pattern'), h.head, s.query) }));
         if (!all.length || s.query === 0) return '';
         const best = all.reduce((a, b) => (Numbers.entropy(b.line) < Numbers.entropy(a.line) ? b : a)), key = Numbers.best(best.line);
         return ` Head ${best.head}${n === l ? '' : ` of layer ${best.layer}`} is the most decided: ${Numbers.share(best.line[key])} on ${word(key)}.`;
