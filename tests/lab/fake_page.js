@@ -130,6 +130,7 @@ class FakeElement extends FakeNode {
     close() { this.open = false; }
     select() {}
     scrollIntoView() {}
+    animate() { return {}; }
     setPointerCapture() {}
     clear() { this.words = []; this.ink = 0x811C9DC5; }
     // A picture: what its last frame drew.

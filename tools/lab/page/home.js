@@ -8,7 +8,7 @@ const Home = (() => {
 
     let canvas, g, camera, panel, crumbs, changes, dots, playButton, legend, spoken, stage, root;
     let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
-    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, fading = null, example = null, before = null, scrolled = false, seen = null, movedAt = -MOVED;
+    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, before = null, scrolled = false, seen = null, movedAt = -MOVED;
 
     const state = () => App.state;
     const roomOf = (cell) => ({ next: Predict, stream: Inside })[cell]; // panels that are as large as rooms
@@ -100,8 +100,6 @@ const Home = (() => {
         }
         noteMotion();
         if (HomeDraw.frame(shownView(g, flow && moving)) || flow) redraw();
-        if (!fading || !fading(g)) fading = null;
-        else redraw();
         const gradient = (name) => `linear-gradient(90deg, ${HomeBake.scale(name)})`;
         for (const el of legend.querySelectorAll('i')) el.style.setProperty('background', gradient(el.dataset.scale));
     }
@@ -380,7 +378,7 @@ const Home = (() => {
     function update(s) {
         HomeText.update(s);
         HomeChange.update(changes, s, (turned) => {
-            if (turned && size.w && !HomeCamera.still()) fading = HomeFlow.fade(canvas);
+            if (turned && size.w && !HomeCamera.still()) HomeFlow.fade(canvas);
             legend.classList.toggle('signed', HomeChange.differs);
             redraw();
         });

@@ -64,19 +64,12 @@ const HomeFlow = (() => {
         } };
     }
 
-    // What a canvas shows now fades over what comes next: draw(context) says whether it is still to be seen.
+    // What a canvas shows now fades over what comes next.
     function fade(canvas) {
-        const last = Dom.h('canvas', { width: canvas.width, height: canvas.height }), since = performance.now();
+        const last = Dom.h('canvas.fading', { width: canvas.width, height: canvas.height, 'aria-hidden': 'true' });
         last.getContext('2d').drawImage(canvas, 0, 0);
-        return (g) => {
-            const left = 1 - (performance.now() - since) / BLEND;
-            if (left <= 0 || last.width !== canvas.width) return false;
-            g.setTransform(1, 0, 0, 1, 0, 0);
-            g.globalAlpha = left;
-            g.drawImage(last, 0, 0);
-            g.globalAlpha = 1;
-            return true;
-        };
+        canvas.after(last);
+        last.animate({ opacity: [1, 0] }, BLEND).onfinish = () => last.remove();
     }
 
     return { row, cells, grow, fade, numbersOf };
