@@ -52,7 +52,7 @@ BUDGET = (
     ('src', ('src/', 'include/'), 31150),
     ('convert', ('tools/convert/',), 28290),
     ('check', ('tools/check/',), 17200),
-    ('lab', ('tools/lab/',), 14760),
+    ('lab', ('tools/lab/',), 14600),
     ('repl', ('tools/repl/',), 8400),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
