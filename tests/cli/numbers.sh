@@ -94,9 +94,22 @@ check "trace: the file of before is kept" cmp -s "$tmp/kept.npz" "$tmp/plain.npz
 run check "$tmp/v.gguf" "$MGPT_SOURCE_ROOT/weights/names.ref.json" --check-finite
 check "check: exit 3, not 1" [ "$code" -eq 3 ]
 tells "check: where" "blocks.0.attn.hook_v, head 1, position 0, value 1: nan"
-run check "$names" "$tmp/v.gguf" -p anna --check-finite
-check "check of two models: the second" eval '[ $code -eq 3 ] && one_line'
-tells "... which one" "v.gguf: blocks.0.attn.hook_v"
+# A second model of a command is looked at as the first is: MODEL's TEXT is what --check-finite finds in it.
+while read -r model found; do
+    run check "$names" "$tmp/$model.gguf" -p anna --check-finite
+    check "check of two models: $model.gguf is the second" eval '[ $code -eq 3 ] && one_line'
+    tells "... which one" "$model.gguf: $found"
+    for line in '/top 3' '/diff' '/branch b\n/diff main'; do
+        feed "anna\n/with $tmp/$model.gguf\n$line\n" repl "$names" --check-finite
+        check "repl: /${line##*/} with $model.gguf" eval '[ $code -eq 3 ] && one_line'
+        tells "... where" "$found"
+    done
+done <<'END'
+v blocks.0.attn.hook_v, head 1, position 0, value 1: nan
+k blocks.0.attn.hook_k, head 0, position 0, value 0: -inf
+down blocks.0.hook_mlp_out, position 0, value 3: nan
+out logits, position 0, id 12: inf
+END
 refuses "check --self has sessions of its own" 2 "--check-finite" \
     check --self "$names" --check-finite
 feed 'anna\n/scale mlp.0 1e30\nb\n/tokens\n' repl "$tmp/large.gguf" --check-finite
