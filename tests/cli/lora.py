@@ -233,6 +233,33 @@ def texts():
           run("check", names, merged, "--lora", path).returncode == 0 and run("check", names, merged).returncode == 1)
 
 
+def names_of_tensors():
+    """The words that PEFT adds to names change nothing, in each form of a name; other words are refused."""
+    factor, magnitude, tables, saved = r"\.lora_([AB])\.weight$", "_vector$", "_(embedding_[AB])$", r"(embed_tokens|lm_head)\.weight$"
+    for name, old, forms in (
+            ("llama", factor, (r".lora_\1", r".lora_\1.default", r".lora_\1.default.weight", r".default.lora_\1.weight",
+                               r".base_layer.lora_\1.weight", r".modules_to_save.default.lora_\1.weight")),
+            ("llama_dora", magnitude, ("_vector.weight", "_vector.default", "_vector.default.weight")),
+            ("llama_tables", tables, (r"_\1.weight", r"_\1.default", r"_\1.default.weight")),
+            ("qwen2_saved", saved, (r"\1.modules_to_save.weight", r"\1.modules_to_save.default.weight", r"\1.default.weight")),
+            ("qwen2", r"base_layer\.bias$", ("bias", "default.bias", "base_layer.default.bias"))):
+        for form in forms:
+            same("%s: names as %s" % (name, form), GOLDEN / BASES[name], LORA / name / "ref.npz", edited(name, names={old: form}))
+    for name, old, expected, forms in (
+            ("llama", factor, "no LoRA with both A and B has it", (r".lora_\1.mine", r".lora_\1.mine.weight", r".lora_\1.weight.weight",
+             r".lora_\1.weights", r".lora_\1.defaults.weight", r".lora_\1.weight.bias", r".lora_\1." + 60 * "d" + ".weight", r".lora_\1x.weight")),
+            ("llama", factor, "has nothing that it changes", (r".mine.lora_\1.weight", r".weight.lora_\1.weight", r".base_layers.lora_\1")),
+            ("llama_dora", magnitude, "lora_magnitude_vector is missing", ("_vector.mine.weight", "_vector.weight.weight", "_vectors")),
+            ("qwen2_saved", saved, "has nothing that it changes", (r"\1.module_to_save.weight", r"\1", r"\1.weight.default.weight"))):
+        for form in forms:
+            refused("names as " + form, 3, expected, "info", GOLDEN / BASES[name], "--lora", edited(name, names={old: form}))
+    for one, two in ("", ".weight"), (".default", ".weight"), (".mine", ".mine.weight"), (".mine", ".mine.default"):
+        weights = edited("llama") / "adapter_model.safetensors"
+        weights.write_bytes(repeated(*head_of(weights), lambda name: [re.sub(r"lora_A\.weight$", "lora_A" + end, name) for end in (
+            (one, two) if "lora_A" in name else ("",))]))
+        refused("names as lora_A%s and lora_A%s" % (one, two), 3, "of the same meaning", "info", GOLDEN / "llama", "--lora", weights.parent)
+
+
 def refusals():
     hf = GOLDEN / "llama"
 
@@ -328,5 +355,6 @@ with tempfile.TemporaryDirectory() as tmp:
     own_tensors()
     commands()
     texts()
+    names_of_tensors()
     refusals()
 finish()
