@@ -91,6 +91,60 @@ TEST(text_parts)
     }
 }
 
+/* Keys of a model of this context, for "{", or other JSON; NULL for NULL. */
+static json_t *config_part(const json_t *keys, const char *json, int context)
+{
+    json_t *part = json && strcmp(json, "{") == 0 ? json_deep_copy(keys)
+                   : json                         ? json_loads(json, JSON_DECODE_ANY, NULL)
+                                                  : NULL;
+    assert_true(part || !json);
+    if (json_is_object(part))
+        json_object_set_new(part, "max_position_embeddings", json_integer(context));
+    return part;
+}
+
+static void nest_part(json_t *in, const char *key, json_t *part)
+{
+    if (part)
+        assert_int_equal(json_object_set(in, key, part), 0);
+}
+
+/* Which object has the keys: the root, its text_config or, without one, its llm_config. Each states another context. */
+TEST(which_part_is_read)
+{
+    enum { ROOT = 1001, TEXT, LLM };
+    static const struct {
+        const char *text, *llm; /* JSON, "{": the keys of the model, NULL: absent */
+        int nested;             /* 1: llm_config is in text_config, 2: text_config in llm_config */
+        uint32_t expected;
+    } cases[] = {
+        {NULL, NULL, 0, ROOT},      {"{", NULL, 0, TEXT},   {NULL, "{", 0, LLM},
+        {"{", "{", 0, TEXT},        {"null", "{", 0, LLM},  {"[]", "{", 0, LLM},
+        {"\"llama\"", "{", 0, LLM}, {"{", "null", 0, TEXT}, {"null", "null", 0, ROOT},
+        {"[{}]", "7", 0, ROOT},     {"{", "{", 1, TEXT},    {"{", "{", 2, LLM},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden("llama");
+        json_t *keys = get_config(&d);
+        json_t *text = config_part(keys, cases[i].text, TEXT),
+               *llm = config_part(keys, cases[i].llm, LLM);
+        json_t *root = config_part(keys, "{", ROOT);
+        nest_part(cases[i].nested == 2 ? llm : root, "text_config", text);
+        nest_part(cases[i].nested == 1 ? text : root, "llm_config", llm);
+        struct checkpoint c;
+        set_config(&d, root);
+        must_read(&c, &d, cases[i].text ? cases[i].text : "no text_config");
+        if (c.hp.n_ctx != cases[i].expected)
+            fail_msg("case %zu: the part with the context %u is read", i, c.hp.n_ctx);
+        ckpt_free(&c);
+        json_decref(text);
+        json_decref(llm);
+        json_decref(keys);
+        json_decref(root);
+        dir_free(&d);
+    }
+}
+
 /* A wrapper that is not known has no parts that may be left out. */
 TEST(unknown_part)
 {
