@@ -100,7 +100,7 @@ typedef struct mgpt_layer {
     int32_t n_rot, n_conv; /* components that rope rotates; tokens of a short convolution; or 0 */
     /* Kinds of the norms, which are named as roles are. */
     int32_t ln1, q_norm, k_norm, ln1_post, ln_mid, ln2, ln2_post, ln_post;
-    int32_t n_head_kv, head_dim, value_dim, n_ff, kv_from; /* kv_from: whose keys it has */
+    int32_t n_head, n_head_kv, head_dim, value_dim, n_ff, kv_from; /* kv_from: whose keys it has */
 } mgpt_layer;
 typedef struct mgpt_tensor {
     const char *name, *type; /* as in the file; "F32", "F16", "BF16", ... */

@@ -68,6 +68,7 @@ static uint64_t count_values(const mgpt_model *m)
 static void numbers_info(const mgpt_model *m, mgpt_info *info)
 {
     const struct model_shape *s = &m->shape;
+    info->arch = m->arch->name;
     info->n_ctx = (int32_t)s->n_ctx;
     info->n_embd = (int32_t)s->n_embd;
     info->n_layer = (int32_t)s->n_layer;
@@ -132,10 +133,8 @@ int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
     info->file_bytes = m->gguf.size;
     for (size_t i = 0; i < m->file.n_parts; i++)
         info->file_bytes = (i ? info->file_bytes : 0) + m->file.parts[i].size;
-    if (m->arch) {
-        info->arch = m->arch->name;
+    if (m->arch)
         numbers_info(m, info);
-    }
     return MGPT_OK;
 }
 
@@ -188,6 +187,7 @@ int mgpt_get_layer(const mgpt_model *m, size_t i, mgpt_layer *layer, mgpt_error 
                           .ln2 = (int32_t)l->ffn_norm.kind,
                           .ln2_post = (int32_t)l->post_ffn_norm.kind,
                           .ln_post = (int32_t)l->end_norm.kind,
+                          .n_head = (int32_t)l->shape->n_head,
                           .n_head_kv = (int32_t)l->shape->n_head_kv,
                           .head_dim = (int32_t)l->shape->head_dim,
                           .value_dim = (int32_t)l->shape->value_dim,

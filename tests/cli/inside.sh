@@ -159,6 +159,16 @@ check "weights in f16: said so, and no cause" \
 run check "$golden" "$golden/ref.npz" --explain --tol f32
 check "a healthy model: nothing is named" eval '[ $code -eq 0 ] && ! grep -q "^cause\|^hint\|^precision" "$tmp/out"'
 
+# ---- layers with other numbers of heads ----
+
+laguna=$MGPT_SOURCE_ROOT/tests/golden/laguna # four heads in layers 0 and 4, six in the others
+"$MGPT" trace "$laguna" --ids "1 2 3 4 5" --kv f32 -o "$tmp/laguna.npz" >/dev/null 2>&1
+hooks=$("$MGPT" trace "$laguna" --list 2>/dev/null | grep -c "^blocks\|^hook\|^ln_final")
+run check "$laguna" "$tmp/laguna.npz"
+check "patterns of all layers are compared" \
+    eval '[ $code -eq 0 ] && grep -q "^$hooks hooks agree at 5 positions" "$tmp/out" && ! grep -q "^heads" "$tmp/out"'
+says "info: the fewest heads and the most" "heads 4 to 6 of 8 (2 for keys and values)" info "$laguna"
+
 # Ctrl-C: with weights in 8 bits nothing is found, which takes a minute. The signal is sent once the verdict is
 # there: causes are tried from then on.
 "$MGPT" convert "$lines" "$tmp/q8.gguf" --type Q8_0 >/dev/null 2>&1

@@ -192,6 +192,7 @@ static void check_layer(struct role_check *c, int i)
     assert_int_equal(l.q_norm != MGPT_NO_NORM, qk);
     assert_int_equal(l.k_norm != MGPT_NO_NORM, qk && !toy_shares(spec, i));
     assert_int_equal(l.kv_from, toy_source(spec, i));
+    assert_int_equal(l.n_head, toy_heads(spec, i));
     if (spec->qkv_clamp == 0) {
         if (!spec->n_q_latent)
             check_product(c, i, MGPT_W_Q, MGPT_ATTN_IN, MGPT_Q, 1, 1);

@@ -37,6 +37,22 @@ def test_stacks_add_up(root, name):
     assert np.allclose(parts + shift, logits[..., 5] - logits[..., 6], atol=2e-5 * np.abs(logits).max())
 
 
+def test_layers_with_other_heads(root):
+    """Laguna: layer 0 has four heads, the others have six. Stacks of all layers are refused in words."""
+    model = mgpt.Model.from_pretrained(root / "tests/golden/laguna")
+    _, cache = model.run_with_cache([1, 2, 3, 4])
+    assert model.all_head_labels[3:5] == ["L0H3", "L1H0"] and model.all_head_labels[-1] == "L4H3"
+    stack, labels = cache.stack_head_results(layer=2, return_labels=True)
+    assert len(stack) == len(labels) == 4 + 6 and labels[-1] == "L1H5"
+    for layer, heads in enumerate((4, 6, 6, 6, 4)):
+        attn = model.blocks[layer].attn
+        assert attn.W_Q.shape == (heads, 20, 8) and attn.W_O.shape == (heads, 8, 20)
+        added = np.einsum("bthd,hde->bte", cache["z", layer], attn.W_O)
+        assert np.allclose(added, cache["attn_out", layer], atol=1e-5), layer
+    with pytest.raises(ValueError, match="W_Q: layers have other numbers of heads"):
+        model.W_Q
+
+
 @pytest.mark.parametrize("name", NO_SUM)
 def test_stacks_that_do_not_add_up(root, name):
     """Where the residual stream is no sum of outputs, the stack says how much is missing; the remainder has it."""

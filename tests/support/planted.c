@@ -47,7 +47,8 @@ static void list_hooks(struct told *t, int layer, int from, int to, uint64_t wit
         int attention = trace_is_attention((mgpt_point)p);
         if (v->data && !(without & MGPT_POINT_BIT(p)))
             t->hooks[t->n_hooks++] =
-                (struct ref_hook){name, (mgpt_point)p, layer, attention ? t->n_head * t->n : t->n,
+                (struct ref_hook){name, (mgpt_point)p, layer,
+                                  attention ? (size_t)toy_heads(t->of, layer) * t->n : t->n,
                                   attention ? t->n : v->cols};
         else
             free(name);
@@ -58,7 +59,7 @@ struct answer told_answer(struct told *t, struct trace *trace, const struct toy 
                           const int32_t *tokens, size_t n, uint64_t without)
 {
     int n_layer = m->spec.n_layer;
-    *t = (struct told){.trace = trace, .n_head = (size_t)m->spec.n_head, .n = n};
+    *t = (struct told){.trace = trace, .of = &m->spec, .n = n};
     t->hooks = toy_alloc((size_t)(n_layer + 1) * MGPT_N_POINTS, sizeof *t->hooks);
     list_hooks(t, -1, MGPT_EMBD, MGPT_EMBD_NORM, without);
     for (int layer = 0; layer < n_layer; layer++)
@@ -67,7 +68,6 @@ struct answer told_answer(struct told *t, struct trace *trace, const struct toy 
     return (struct answer){.tokens = tokens,
                            .n = n,
                            .n_vocab = (size_t)m->spec.n_vocab,
-                           .n_head = t->n_head,
                            .hooks = t->hooks,
                            .n_hooks = t->n_hooks,
                            .row = told_row,

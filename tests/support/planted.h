@@ -34,7 +34,8 @@ struct bug {
 struct told {
     struct trace *trace;
     struct ref_hook *hooks;
-    size_t n_hooks, n_head, n;
+    size_t n_hooks, n;
+    const struct toy_spec *of;
 };
 
 /* An answer with all points but those in `without`. The trace is of n tokens and belongs to `told` from

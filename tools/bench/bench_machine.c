@@ -1,6 +1,7 @@
 /* What the machine and the model are, and arithmetic on samples. See bench.h. */
 #include "bench/bench.h"
 #include "dtype/dtype.h"
+#include "engine/layers.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -199,8 +200,10 @@ void work_of(struct work *w, const mgpt_model *model, const mgpt_info *info)
     if (mgpt_find_role(model, MGPT_W_U, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK)
         w->head = 2.0 * (double)t.dims[0] * (double)t.dims[1];
     /* A key is multiplied with the query and its value added, by each head. */
-    w->attended = 2.0 * (double)info->n_head * (double)(info->head_dim + info->value_dim) *
-                  (double)info->n_layer;
+    for (int32_t i = 0; i < info->n_layer; i++) {
+        mgpt_layer l = engine_layer(model, i);
+        w->attended += 2.0 * (double)l.n_head * (double)(l.head_dim + l.value_dim);
+    }
 }
 
 /* ---- for reports ---- */

@@ -54,7 +54,7 @@ int check_inside(const struct check_inside *c)
     mgpt_error err;
     if (!c->explain && reference_n_hooks(c->reference) == 0)
         return EXIT_OK;
-    int status = answer_open(&answer, c->reference, &c->engine->info, c->sequence, c->limit, &err);
+    int status = answer_open(&answer, c->reference, c->engine->model, c->sequence, c->limit, &err);
     if (status == MGPT_OK)
         status = answer_place_last(&answer, c->engine->model, &err);
     if (status == MGPT_OK)

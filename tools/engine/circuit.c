@@ -241,7 +241,8 @@ static int read_logits_of(const struct circuit_run *r, const float *way)
 static int check_part(const struct circuit_run *r)
 {
     int neuron = r->kind == CIRCUIT_FIRES || r->kind == CIRCUIT_PROMOTES;
-    int32_t n = neuron ? r->info.n_ff : engine_heads(r->model, r->layer);
+    mgpt_layer l = engine_layer(r->model, r->layer);
+    int32_t n = neuron ? l.n_ff : l.n_head;
     if (r->kind == CIRCUIT_PLACES && strcmp(r->info.position, "learned") != 0)
         return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET,
                        "places: this model has no table of positions (%s)", r->info.position);
@@ -256,15 +257,13 @@ static int check_part(const struct circuit_run *r)
     if (r->index < 0 || r->index >= n)
         return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET, "%s %d: the layer has %d",
                        neuron ? "neuron" : "head", (int)r->index, (int)n);
-    mgpt_layer l;
-    int status = mgpt_get_layer(r->model, (size_t)r->layer, &l, r->err);
-    if (status == MGPT_OK && !neuron && l.n_conv > 0)
+    if (!neuron && l.n_conv > 0)
         return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET,
                        "layer %d is a short convolution and has no heads", (int)r->layer);
-    if (status == MGPT_OK && !neuron && l.kv_from != r->layer)
+    if (!neuron && l.kv_from != r->layer)
         return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET, "layer %d has the keys of layer %d",
                        (int)r->layer, (int)l.kv_from);
-    return status;
+    return MGPT_OK;
 }
 
 static int new_factors(const struct circuit_run *r)

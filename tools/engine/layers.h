@@ -6,7 +6,7 @@
 
 static inline mgpt_layer engine_layer(const mgpt_model *model, int32_t layer)
 {
-    mgpt_layer l = {.n_head_kv = 1, .head_dim = 1, .value_dim = 1};
+    mgpt_layer l = {.n_head = 1, .n_head_kv = 1, .head_dim = 1, .value_dim = 1};
     mgpt_get_layer(model, layer < 0 ? 0 : (size_t)layer, &l, NULL);
     return l;
 }
@@ -28,18 +28,16 @@ static inline int32_t engine_width(const mgpt_model *model, mgpt_point point, in
     return values ? engine_value_dim(model, layer) : engine_head_dim(model, layer);
 }
 
-/* Heads of queries: W_O reads what each of them mixed. */
 static inline int32_t engine_heads(const mgpt_model *model, int32_t layer)
 {
-    mgpt_tensor o;
-    int has = mgpt_find_role(model, MGPT_W_O, layer < 0 ? 0 : layer, MGPT_WEIGHT, &o, NULL) >= 0;
-    return has ? (int32_t)o.dims[0] / engine_value_dim(model, layer) : 1;
+    return engine_layer(model, layer).n_head;
 }
 
 /* Heads of queries that share a KV head. */
 static inline int32_t engine_group(const mgpt_model *model, int32_t layer)
 {
-    return engine_heads(model, layer) / engine_layer(model, layer).n_head_kv;
+    mgpt_layer l = engine_layer(model, layer);
+    return l.n_head / l.n_head_kv;
 }
 
 static inline int32_t engine_kv_heads(const mgpt_model *model, int32_t layer)

@@ -6,6 +6,7 @@
 #include "common/text.h"
 #include "engine/engine.h"
 #include "engine/info_json.h"
+#include "engine/layers.h"
 #include "run/session.h"
 
 #include <inttypes.h>
@@ -81,6 +82,16 @@ static const char *bos_words(const mgpt_info *i)
     return i->add_bos ? ", adds BOS" : "";
 }
 
+static int32_t fewest_heads(const struct engine *e)
+{
+    int32_t fewest = e->info.n_head;
+    for (int32_t i = 0; i < e->info.n_layer; i++) {
+        int32_t n = engine_heads(e->model, i);
+        fewest = n < fewest ? n : fewest;
+    }
+    return fewest;
+}
+
 static void print_info(const struct engine *e)
 {
     const mgpt_info *i = &e->info;
@@ -90,8 +101,11 @@ static void print_info(const struct engine *e)
     putchar('\n');
     number_line("parameters", i->n_params, "");
     text_line("weights", i->type);
-    printf("%-16s layers %d, width %d, heads %d of %d", "shape", (int)i->n_layer, (int)i->n_embd,
-           (int)i->n_head, (int)i->head_dim);
+    printf("%-16s layers %d, width %d, heads ", "shape", (int)i->n_layer, (int)i->n_embd);
+    int32_t fewest = fewest_heads(e);
+    if (fewest < i->n_head)
+        printf("%d to ", (int)fewest);
+    printf("%d of %d", (int)i->n_head, (int)i->head_dim);
     if (i->n_head_kv != i->n_head)
         printf(" (%d for keys and values)", (int)i->n_head_kv);
     printf(", mlp %d", (int)i->n_ff);

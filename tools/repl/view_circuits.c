@@ -3,6 +3,7 @@
 #include "common/interrupt.h"
 #include "common/progress.h"
 #include "engine/circuit.h"
+#include "engine/layers.h"
 #include "repl/view.h"
 
 #include <math.h>
@@ -267,13 +268,15 @@ static void print_circuit(struct circuits_view *a)
 /* Which head or neuron of which layer. */
 static int read_where(struct repl_args *args, const struct circuit_words *words)
 {
-    const mgpt_info *info = &args->repl->engine.info;
+    const struct engine *e = &args->repl->engine;
     int neuron = words->kind == CIRCUIT_FIRES || words->kind == CIRCUIT_PROMOTES;
     args->layer = args->head = 0;
-    return !words->index ||
-           (repl_next_index(args, "layer", (size_t)info->n_layer, &args->layer) &&
-            repl_next_index(args, words->index, (size_t)(neuron ? info->n_ff : info->n_head),
-                            &args->head));
+    if (!words->index)
+        return 1;
+    if (!repl_next_index(args, "layer", (size_t)e->info.n_layer, &args->layer))
+        return 0;
+    mgpt_layer l = engine_layer(e->model, args->layer);
+    return repl_next_index(args, words->index, (size_t)(neuron ? l.n_ff : l.n_head), &args->head);
 }
 
 static void show_circuit(struct repl *r, struct repl_args *args, const struct circuit_words *words)

@@ -195,7 +195,6 @@ static struct explain_precision precision_of(row_fn *row, const struct toy_spec 
     struct answer a = {.tokens = tokens,
                        .n = TOKENS,
                        .n_vocab = 60,
-                       .n_head = 4,
                        .logits = give,
                        .n_rows = TOKENS,
                        .user = &program};

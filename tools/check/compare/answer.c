@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/oracle/oracle_model.h"
+#include "engine/layers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,17 +47,29 @@ static int source_logits(void *user, size_t row, double *out, mgpt_error *err)
     return status;
 }
 
-int answer_open(struct answer *a, struct reference *ref, const mgpt_info *info, size_t sequence,
+/* Attention of a layer is compared if the model has as many heads there. */
+static void compare_heads(struct answer *a, struct ref_hook *hook, const mgpt_model *model)
+{
+    size_t theirs = hook->rows / a->n_rows, ours = (size_t)engine_heads(model, hook->layer);
+    if (!answer_is_attention(hook->point) || hook->rows == ours * a->n_rows)
+        return;
+    a->other_heads = theirs, a->own_heads = ours;
+    hook->layer = NOT_COMPARED;
+}
+
+int answer_open(struct answer *a, struct reference *ref, const mgpt_model *model, size_t sequence,
                 size_t limit, mgpt_error *err)
 {
+    mgpt_info info;
     struct ref_sequence tokens = reference_sequence(ref, sequence);
     size_t n_hooks = reference_n_hooks(ref);
     struct source *source = mem_new(1, sizeof *source);
     struct ref_hook *hooks = mem_new(n_hooks, sizeof *hooks);
+    if (mgpt_get_info(model, &info, err) < 0)
+        return MGPT_EARG;
     *a = (struct answer){.tokens = tokens.ids,
                          .n = limit && limit < tokens.n ? limit : tokens.n,
-                         .n_vocab = (size_t)info->n_vocab,
-                         .n_head = (size_t)info->n_head,
+                         .n_vocab = (size_t)info.n_vocab,
                          .hooks = hooks,
                          .n_hooks = n_hooks,
                          .row = source_row,
@@ -74,10 +87,7 @@ int answer_open(struct answer *a, struct reference *ref, const mgpt_info *info, 
     for (size_t i = 0; i < n_hooks && status == MGPT_OK; i++)
         status = reference_hook(ref, i, &hooks[i]);
     for (size_t i = 0; i < n_hooks && status == MGPT_OK; i++)
-        if (answer_is_attention(hooks[i].point) && hooks[i].rows != a->n_head * tokens.n) {
-            a->other_heads = hooks[i].rows / tokens.n;
-            hooks[i].layer = NOT_COMPARED;
-        }
+        compare_heads(a, &hooks[i], model);
     return status;
 }
 
@@ -195,6 +205,11 @@ int answer_read(const struct answer *a, size_t i, size_t pos, size_t head, doubl
         return a->logits(a->user, pos, buffer, err);
     size_t row = answer_is_attention(a->hooks[i].point) ? head * a->n_rows + pos : pos;
     return a->row(a->user, i, row, buffer, err);
+}
+
+size_t answer_heads(const struct answer *a, size_t i)
+{
+    return a->hooks[i].rows / a->n_rows;
 }
 
 size_t answer_widest(const struct answer *a)

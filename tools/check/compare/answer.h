@@ -13,22 +13,22 @@
 struct answer {
     const int32_t *tokens;
     size_t n; /* tokens, and rows of logits */
-    size_t n_vocab, n_head;
+    size_t n_vocab;
     const struct ref_hook *hooks; /* in the order of the pass, without the logits */
     size_t n_hooks;
     /* One row of hook i (at scores and pattern, row head * T + position of T values). */
     int (*row)(void *user, size_t i, size_t row, double *out, mgpt_error *err);
     int (*logits)(void *user, size_t row, double *out, mgpt_error *err);
-    /* The number of heads of the reference's attention if it is not n_head: then attention is not
-     * compared. Otherwise 0. */
-    size_t other_heads;
+    /* Heads of the reference's attention and of the model's, where they differ in a layer: it is not
+     * compared there. Otherwise 0. */
+    size_t other_heads, own_heads;
     size_t n_rows; /* T: positions the hooks were recorded for, at least n */
     void *user;
 };
 
 /* Sequence `sequence` of a reference, at most `limit` positions of it (0: all). The caller frees
  * (void *)answer->hooks and answer->user. */
-int answer_open(struct answer *answer, struct reference *ref, const mgpt_info *info,
+int answer_open(struct answer *answer, struct reference *ref, const mgpt_model *model,
                 size_t sequence, size_t limit, mgpt_error *err);
 
 /* transformers' last hidden state follows the final norm; a tuple of that name that another program
@@ -45,6 +45,9 @@ size_t answer_widest(const struct answer *a);
 
 /* Hook i; for i = n_hooks the logits. */
 struct ref_hook answer_hook(const struct answer *a, size_t i);
+
+/* Heads of hook i, at scores or pattern. */
+size_t answer_heads(const struct answer *a, size_t i);
 
 /* Index of the hook at a point, n_hooks for the logits, -1 when it was not recorded. */
 int64_t answer_find(const struct answer *a, mgpt_point point, int layer);

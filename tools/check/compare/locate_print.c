@@ -129,7 +129,7 @@ int locate_print(const struct locate *l, const mgpt_model *model, const struct a
     if (answer->other_heads)
         printf("heads                            %zu in the reference's attention, which is not "
                "compared; the model has %zu\n",
-               answer->other_heads, answer->n_head);
+               answer->other_heads, answer->own_heads);
     if (l->first_bad < 0) {
         size_t n = 0;
         for (size_t i = 0; i < l->n_hooks; i++)

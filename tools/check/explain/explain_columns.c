@@ -274,7 +274,8 @@ static int try_columns(struct search *s, const struct search_view *view, const f
         text_format(named, sizeof named, "the head (%.60s)", p->name);
     if (p)
         what = p->role == MGPT_W_E ? named : p->name;
-    say_places(&c, heads ? s->as_is.spec.head_dim : 0, what, cause, sizeof cause);
+    say_places(&c, heads ? oracle_head_sizes(&s->as_is.spec, hook.layer).width : 0, what, cause,
+               sizeof cause);
     return propose_columns(s, move, cause);
 }
 

@@ -117,7 +117,8 @@ size_t fit_positions(const struct search *s, const struct whatif_tensor *given)
 static int open_fit(struct fit *f)
 {
     struct ref_hook hook = answer_hook(f->s->a, f->s->target);
-    size_t heads = answer_is_attention(hook.point) ? f->s->a->n_head : 0, few = FEW;
+    size_t heads = answer_is_attention(hook.point) ? answer_heads(f->s->a, f->s->target) : 0,
+           few = FEW;
     /* A few positions are enough if they differ and have twice as many numbers as unknowns. */
     f->T = fit_positions(f->s, f->given);
     if (few < f->T && !f->given->next && f->s->l->hooks[f->s->target].pos < few / 2 &&

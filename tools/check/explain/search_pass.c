@@ -81,7 +81,7 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
             memcpy(row, p->row, n * sizeof *row);
     }
     keep_input(p, point, layer, pos, row, n);
-    int last = pos + 1 == p->w->n && (!attention || head + 1 == a->n_head);
+    int last = pos + 1 == p->w->n && (!attention || head + 1 == answer_heads(a, p->hook));
     return interrupted() || (mine && last);
 }
 
@@ -104,10 +104,12 @@ static double worst_position(const struct search_pass *p, size_t n, size_t *good
 
 int search_comparable(const struct answer *a, const struct whatif *w, size_t hook)
 {
-    int same = w->spec.n_head == a->n_head;
-    for (size_t i = 0; !same && i <= hook; i++)
-        if (answer_is_attention(answer_hook(a, i).point) && answer_hook(a, i).layer >= 0)
+    for (size_t i = 0; i <= hook; i++) {
+        struct ref_hook at = answer_hook(a, i);
+        if (answer_is_attention(at.point) && at.layer >= 0 &&
+            answer_heads(a, i) != oracle_head_sizes(&w->spec, at.layer).n)
             return 0;
+    }
     return !(w->offset && answer_is_attention(answer_hook(a, hook).point));
 }
 
@@ -220,7 +222,7 @@ int search_look(struct search *s, size_t hook, mgpt_point input, size_t n_in, si
 {
     struct search_pass p = {.hook = hook, .feed = s->feed, .input = input, .view = v};
     struct ref_hook at = answer_hook(s->a, hook);
-    size_t cols = answer_is_attention(at.point) ? s->a->n_head * n : at.cols;
+    size_t cols = answer_is_attention(at.point) ? answer_heads(s->a, hook) * n : at.cols;
     double nmse;
     *v = (struct search_view){.n = n, .cols = cols, .n_in = n_in};
     v->diff = mem_new(n * cols, sizeof *v->diff);

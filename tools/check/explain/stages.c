@@ -1,6 +1,8 @@
 /* Tensors and points. See stages.h. */
 #include "check/explain/stages.h"
 
+#include "engine/layers.h"
+
 #include <string.h>
 
 #define NO_INPUT MGPT_N_POINTS
@@ -70,13 +72,13 @@ int stage_tensor(const mgpt_model *m, int layer, int role, const char *kind, cha
 }
 
 /* First row of q, k or v in the tensor that holds all three. */
-static size_t first_row(const mgpt_model *m, mgpt_point point)
+static size_t first_row(const mgpt_model *m, int layer, mgpt_point point)
 {
-    mgpt_info info;
-    if (mgpt_get_info(m, &info, NULL) < 0 || point == MGPT_Q)
+    mgpt_layer l = engine_layer(m, layer);
+    size_t q = (size_t)l.n_head * (size_t)l.head_dim;
+    if (point == MGPT_Q)
         return 0;
-    size_t d = (size_t)info.head_dim, q = (size_t)info.n_head * d;
-    return point == MGPT_K ? q : q + (size_t)info.n_head_kv * d;
+    return point == MGPT_K ? q : q + (size_t)l.n_head_kv * (size_t)l.head_dim;
 }
 
 int stage_is_normed(const mgpt_model *m, struct ref_hook hook)
@@ -98,7 +100,7 @@ int stage_product(struct stage_product *p, const mgpt_model *m, struct ref_hook 
         int there = stage_tensor(m, hook.layer, p->role, ".weight", p->name, &p->tensor);
         if (!there && stages[i].fused >= 0) {
             p->role = stages[i].fused;
-            p->first_row = first_row(m, hook.point);
+            p->first_row = first_row(m, hook.layer, hook.point);
             there = stage_tensor(m, hook.layer, p->role, ".weight", p->name, &p->tensor);
         }
         if (hook.point == MGPT_Q || hook.point == MGPT_K)

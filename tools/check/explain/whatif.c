@@ -130,11 +130,12 @@ static enum oracle_tensor whatif_find(void *user, const char *name)
 /* ---- values ------------------------------------------------------------------------------------ */
 
 /* Row `row` of a matrix that the file has transposed. */
-static int read_transposed(struct whatif *w, const char *name, size_t row, size_t n, float *out,
-                           mgpt_error *err)
+static int read_transposed(struct whatif *w, const char *name, struct tensor_name p, size_t row,
+                           size_t n, float *out, mgpt_error *err)
 {
     mgpt_tensor t;
-    size_t d = w->spec.head_dim, n_rot = w->spec.n_rot;
+    struct oracle_head_sizes heads = oracle_head_sizes(&w->spec, p.layer);
+    size_t d = heads.width, n_rot = heads.rot;
     if (!oracle_tensor_find(w->model, name, &t) || t.dims[0] != n || row >= t.dims[1] ||
         (w->edit.b && (n % d || t.dims[1] % d)))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s cannot be transposed", name);
@@ -176,13 +177,13 @@ static int read_vector(struct whatif *w, const char *name, struct tensor_name p,
 }
 
 /* Attention's output takes the heads' columns in another order. */
-static void order_columns(const struct whatif *w, size_t n, float *row)
+static void order_columns(const struct whatif *w, int layer, size_t n, float *row)
 {
     float *copy = mem_new(n, sizeof *copy);
     for (size_t i = 0; copy && i < n; i++)
         copy[i] = row[i];
     for (size_t i = 0; copy && i < n; i++) {
-        size_t at = whatif_head_column(w, i);
+        size_t at = whatif_head_column(w, layer, i);
         row[i] = copy[at < n ? at : i];
     }
     free(copy);
@@ -199,7 +200,7 @@ static int read_row_as(struct whatif *w, const char *name, struct tensor_name p,
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", name);
     if (whatif_changes(w, p, TENSORS_TRANSPOSED) && is_weight(p) &&
         whatif_is_listed(w->edit.names, p))
-        return read_transposed(w, name, row, n, out, err);
+        return read_transposed(w, name, p, row, n, out, err);
     if (t.n_dims == 1 && whatif_moves_rows(w) && !is_gain(p))
         return read_vector(w, name, p, (size_t)t.dims[0], n, out, err);
     size_t at = t.n_dims == 1 ? 0 : whatif_matrix_row(w, p, row, (size_t)(t.dims[1] * t.dims[2]));
@@ -207,16 +208,16 @@ static int read_row_as(struct whatif *w, const char *name, struct tensor_name p,
     if (status == MGPT_OK && whatif_moves_rows(w) && whatif_changes(w, p, w->edit.change) &&
         is_weight(p) && whatif_is_listed("W_O", p) && whatif_is_listed(w->edit.names, p) &&
         w->edit.change != TENSORS_SWAPPED)
-        order_columns(w, n, out);
+        order_columns(w, p.layer, n, out);
     return status;
 }
 
 /* q, k or v of a fused bias is zero where it is hidden. */
-static void hide_parts(const struct whatif *w, size_t n, float *out)
+static void hide_parts(const struct whatif *w, int layer, size_t n, float *out)
 {
     static const char *const biases[3] = {"W_Q.bias", "W_K.bias", "W_V.bias"};
     size_t first[4];
-    whatif_qkv_parts(w, first);
+    whatif_qkv_parts(w, layer, first);
     for (size_t part = 0; part < 3; part++)
         if (whatif_lists(w->edit.names, biases[part], strlen(biases[part])))
             for (size_t i = first[part]; i < first[part + 1] && i < n; i++)
@@ -241,7 +242,7 @@ static int mixed_row(const struct whatif *w, struct tensor_name p, size_t *row,
     }
     for (size_t part = 0; part < 3 && whatif_changes(w, p, QKV_GROUPED); part++)
         if (whatif_is_listed(qkv[part], p)) {
-            *row = whatif_grouped_row(w, &part, *row);
+            *row = whatif_grouped_row(w, p.layer, &part, *row);
             role_name(w, p, p.layer, qkv[part], name);
             return 1;
         }
@@ -300,7 +301,7 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
         whatif_quantise(&w->edit, out, n);
     if (status == MGPT_OK && whatif_changes(w, p, TENSOR_HIDDEN) && p.role == ORACLE_W_QKV &&
         strcmp(p.kind, ".bias") == 0)
-        hide_parts(w, n, out);
+        hide_parts(w, p.layer, n, out);
     return status;
 }
 

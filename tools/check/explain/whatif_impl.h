@@ -76,17 +76,17 @@ size_t whatif_matrix_row(const struct whatif *w, struct tensor_name p, size_t ro
 size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_t row);
 
 /* The file's column that column `column` of attn_output is read from; columns of a head are adjacent. */
-size_t whatif_head_column(const struct whatif *w, size_t column);
+size_t whatif_head_column(const struct whatif *w, int layer, size_t column);
 
 /* The part of q, k and v (0, 1, 2) and its row that row `row` of part `*part` is read from when their
  * heads are stored by group. */
-size_t whatif_grouped_row(const struct whatif *w, size_t *part, size_t row);
+size_t whatif_grouped_row(const struct whatif *w, int layer, size_t *part, size_t row);
 
 /* Row `row` of the matrices of experts. */
 size_t whatif_expert_row(const struct whatif *w, size_t row, size_t n);
 
 /* Parts of attn_qkv: the rows of q, k and v are from first[0], [1], [2] to the next. */
-void whatif_qkv_parts(const struct whatif *w, size_t first[4]);
+void whatif_qkv_parts(const struct whatif *w, int layer, size_t first[4]);
 
 /* Rows of heads of width `b`, of whose components n are reordered, as a converter permutes them for
  * rotation of adjacent pairs: 2i is i, 2i + 1 is i + n / 2. And back. */

@@ -20,9 +20,9 @@ size_t whatif_unpermuted(size_t row, size_t b, size_t n)
 }
 
 /* Grouped: heads are counted by group first. */
-static size_t order_head(const struct whatif *w, size_t h, size_t n)
+static size_t order_head(const struct whatif *w, size_t groups, size_t h, size_t n)
 {
-    size_t groups = w->spec.n_head_kv, each = n / groups ? n / groups : 1;
+    size_t each = n / groups ? n / groups : 1;
     size_t a = (size_t)w->edit.a, b = (size_t)w->edit.b;
     switch (w->edit.change) {
     case ORDER_REVERSED:
@@ -44,9 +44,8 @@ static size_t order_head(const struct whatif *w, size_t h, size_t n)
 
 /* Where row `row` is when a converter took heads for `block` wide: back to the checkpoint's order
  * in heads of the right width, and from there as the converter went. */
-static size_t reblocked(const struct whatif *w, size_t row, size_t b)
+static size_t reblocked(const struct whatif *w, size_t d, size_t row, size_t b)
 {
-    size_t d = w->spec.head_dim;
     if (w->layers[0].stored == ORACLE_EXCHANGED) {
         row = row - row % d + (row % d + d / 2) % d;
         return row - row % b + (row % b + b / 2) % b;
@@ -55,48 +54,59 @@ static size_t reblocked(const struct whatif *w, size_t row, size_t b)
 }
 
 /* The stored row of row `row` if q, k and v were stored head by head. */
-static size_t regrouped(const struct whatif *w, size_t row)
+static size_t regrouped(const struct whatif *w, struct oracle_head_sizes heads, size_t row)
 {
-    size_t d = w->spec.head_dim, n = w->spec.n_head * d, b = w->block;
+    size_t d = heads.width, n = heads.n * d, b = w->block;
     size_t at = (row % n / d * 3 + row / n) * d + row % d;
     return at % (3 * b) / b * n + at / (3 * b) * b + at % b;
 }
 
 /* Permuted, in heads of width `b` or of the right one; edit.b: once more. */
-static size_t order_pairs(const struct whatif *w, size_t row, size_t b)
+static size_t order_pairs(const struct whatif *w, struct oracle_head_sizes heads, size_t row,
+                          size_t b)
 {
-    size_t n = b == w->spec.head_dim ? w->spec.n_rot : b;
+    size_t n = b == heads.width ? heads.rot : b;
     for (int k = 0; k <= w->edit.b; k++)
         row = w->edit.change == ORDER_TO_PAIRS ? whatif_permuted(row, b, n)
                                                : whatif_unpermuted(row, b, n);
     return row;
 }
 
-static size_t order_row(const struct whatif *w, size_t row, size_t n_heads)
+/* The row of n_heads heads that an edit puts in place of row `row`. */
+static size_t order_to(const struct whatif *w, struct oracle_head_sizes heads, size_t n_heads,
+                       size_t row)
 {
-    size_t d = w->spec.head_dim, b = w->block ? w->block : d;
+    size_t d = heads.width, b = w->block ? w->block : d;
     if (w->heads)
         b = n_heads * d / w->heads;
     switch (w->edit.change) {
     case ORDER_REBLOCKED:
-        return reblocked(w, row, b);
+        return reblocked(w, d, row, b);
     case ORDER_UNBLOCKED:
         return whatif_unpermuted(whatif_permuted(row, b, b), d, d);
     case ORDER_TO_PAIRS:
     case ORDER_FROM_PAIRS:
-        return order_pairs(w, row, b);
+        return order_pairs(w, heads, row, b);
     case ORDER_COMPONENTS:
         return row % d * n_heads + row / d;
     case ORDER_HEADS:
         return row % n_heads * d + row / n_heads;
     default:
-        return order_head(w, row / d, n_heads) * d + row % d;
+        return order_head(w, heads.kv, row / d, n_heads) * d + row % d;
     }
 }
 
-size_t whatif_head_column(const struct whatif *w, size_t column)
+/* An edit for the layer with the most heads may name rows that others do not have: those stay. */
+static size_t order_row(const struct whatif *w, struct oracle_head_sizes heads, int of_keys,
+                        size_t row)
 {
-    return order_row(w, column, w->spec.n_head);
+    size_t n_heads = of_keys ? heads.kv : heads.n, to = order_to(w, heads, n_heads, row);
+    return to < n_heads * heads.width ? to : row;
+}
+
+size_t whatif_head_column(const struct whatif *w, int layer, size_t column)
+{
+    return order_row(w, oracle_head_sizes(&w->spec, layer), 0, column);
 }
 
 /* ---- q, k and v in one matrix ------------------------------------------------------------------- */
@@ -116,13 +126,13 @@ static size_t swapped_part(const struct whatif *w, size_t part)
 
 /* The axes of attn_qkv are part, head, component. The reference read its rows in order `a`; the
  * converter that wrote this file read them in order `b`. */
-static size_t axes_row(const struct whatif *w, size_t row)
+static size_t axes_row(const struct whatif *w, struct oracle_head_sizes heads, size_t row)
 {
     static const unsigned char orders[N_QKV_AXES][3] = {
         [QKV_PARTS] = {0, 1, 2}, {1, 0, 2}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {2, 1, 0}};
     const unsigned char *order[4] = {orders[QKV_PARTS], orders[w->edit.a], orders[w->edit.b],
                                      orders[QKV_PARTS]};
-    size_t size[3] = {3, w->spec.n_head, w->spec.head_dim}, at[3] = {0};
+    size_t size[3] = {3, heads.n, heads.width}, at[3] = {0};
     for (size_t step = 0; step < 4; step += 2) { /* apart in one order, together in the next */
         for (size_t k = 3; k > 0 && k--; row /= size[order[step][k]])
             at[order[step][k]] = row % size[order[step][k]];
@@ -132,41 +142,43 @@ static size_t axes_row(const struct whatif *w, size_t row)
     return row;
 }
 
-void whatif_qkv_parts(const struct whatif *w, size_t first[4])
+void whatif_qkv_parts(const struct whatif *w, int layer, size_t first[4])
 {
-    size_t d = w->spec.head_dim, kv = w->spec.n_head_kv * d;
+    struct oracle_head_sizes heads = oracle_head_sizes(&w->spec, layer);
+    size_t kv = heads.kv * heads.width;
     first[0] = 0;
-    first[1] = w->spec.n_head * d;
+    first[1] = heads.n * heads.width;
     first[2] = first[1] + kv;
     first[3] = first[2] + kv;
 }
 
 /* Heads [group][H / G of q, one of k, one of v], and the same as all of q, of k, of v. */
-static size_t heads_as_parts(const struct whatif *w, size_t head)
+static size_t heads_as_parts(size_t H, size_t G, size_t head)
 {
-    size_t H = w->spec.n_head, G = w->spec.n_head_kv, each = H / G;
+    size_t each = H / G;
     size_t group = head / (each + 2), in = head % (each + 2);
     return in < each ? group * each + in : H + (in - each) * G + group;
 }
 
-static size_t heads_as_groups(const struct whatif *w, size_t head)
+static size_t heads_as_groups(size_t H, size_t G, size_t head)
 {
-    size_t H = w->spec.n_head, G = w->spec.n_head_kv, each = H / G;
+    size_t each = H / G;
     if (head < H)
         return head / each * (each + 2) + head % each;
     return (head - H) % G * (each + 2) + each + (head - H) / G;
 }
 
-size_t whatif_grouped_row(const struct whatif *w, size_t *part, size_t row)
+size_t whatif_grouped_row(const struct whatif *w, int layer, size_t *part, size_t row)
 {
-    size_t d = w->spec.head_dim, H = w->spec.n_head, G = w->spec.n_head_kv;
+    struct oracle_head_sizes heads = oracle_head_sizes(&w->spec, layer);
+    size_t d = heads.width, H = heads.n, G = heads.kv;
     int pairs = w->layers[0].stored == ORACLE_PAIRS;
     size_t i = row % d, head = row / d + (*part > 0 ? H : 0) + (*part > 1 ? G : 0);
-    i = pairs && *part < 2 ? whatif_permuted(i, d, w->spec.n_rot) : i;
-    head = w->edit.a ? heads_as_groups(w, head) : heads_as_parts(w, head);
+    i = pairs && *part < 2 ? whatif_permuted(i, d, heads.rot) : i;
+    head = w->edit.a ? heads_as_groups(H, G, head) : heads_as_parts(H, G, head);
     *part = head < H ? 0 : head < H + G ? 1 : 2;
     head -= *part == 0 ? 0 : *part == 1 ? H : H + G;
-    i = pairs && *part < 2 ? whatif_unpermuted(i, d, w->spec.n_rot) : i;
+    i = pairs && *part < 2 ? whatif_unpermuted(i, d, heads.rot) : i;
     return head * d + i;
 }
 
@@ -182,11 +194,12 @@ size_t whatif_expert_row(const struct whatif *w, size_t row, size_t n)
 }
 
 /* Row `row` of attn_qkv. */
-static size_t fused_row(const struct whatif *w, size_t row)
+static size_t fused_row(const struct whatif *w, int layer, size_t row)
 {
+    struct oracle_head_sizes heads = oracle_head_sizes(&w->spec, layer);
     size_t first[4], part = 0, in_part;
-    int equal = w->spec.n_head == w->spec.n_head_kv;
-    whatif_qkv_parts(w, first);
+    int equal = heads.n == heads.kv;
+    whatif_qkv_parts(w, layer, first);
     while (part < 2 && row >= first[part + 1])
         part++;
     in_part = row - first[part];
@@ -194,18 +207,18 @@ static size_t fused_row(const struct whatif *w, size_t row)
     case ORDER_QKV_ROLLED:
         return equal ? first[(part + (size_t)w->edit.a) % 3] + in_part : row;
     case ORDER_QKV_AXES:
-        return equal ? axes_row(w, row) : row;
+        return equal ? axes_row(w, heads, row) : row;
     case ORDER_REGROUPED:
-        return regrouped(w, row);
+        return regrouped(w, heads, row);
     case TENSORS_SWAPPED:
         return first[swapped_part(w, part)] + in_part;
     case QKV_GROUPED:
-        in_part = whatif_grouped_row(w, &part, in_part);
+        in_part = whatif_grouped_row(w, layer, &part, in_part);
         return first[part] + in_part;
     default:
         if (!whatif_lists(w->edit.names, qkv[part], strlen(qkv[part])))
             return row;
-        return first[part] + order_row(w, in_part, part ? w->spec.n_head_kv : w->spec.n_head);
+        return first[part] + order_row(w, heads, part > 0, in_part);
     }
 }
 
@@ -220,7 +233,8 @@ int whatif_moves_rows(const struct whatif *w)
 /* What was exchanged before the rows of q or k were permuted, with what is not permuted. */
 static size_t early_row(const struct whatif *w, struct tensor_name p, size_t row)
 {
-    size_t d = w->spec.head_dim, n = w->spec.n_rot;
+    struct oracle_head_sizes heads = oracle_head_sizes(&w->spec, p.layer);
+    size_t d = heads.width, n = heads.rot;
     if (!whatif_is_listed(w->edit.names, p) && !whatif_is_listed(w->edit.other, p))
         return row;
     return whatif_is_listed("W_Q W_K", p) ? whatif_permuted(row, d, n)
@@ -233,14 +247,13 @@ size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_
     if (!whatif_moves_rows(w) || !whatif_changes(w, p, change) || p.layer < 0)
         return row;
     if (whatif_is_listed("W_QKV", p))
-        return fused_row(w, row);
+        return fused_row(w, p.layer, row);
     if (change == TENSORS_SWAPPED && w->edit.b)
         return early_row(w, p, row);
     if (change == TENSORS_SWAPPED || change == QKV_GROUPED || change >= ORDER_QKV_AXES ||
         !whatif_is_listed(w->edit.names, p) || whatif_is_listed("W_O", p))
         return row;
-    int query = whatif_is_listed("W_Q", p);
-    return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);
+    return order_row(w, oracle_head_sizes(&w->spec, p.layer), !whatif_is_listed("W_Q", p), row);
 }
 
 int whatif_has_matrix(const struct whatif *w, const char *words)

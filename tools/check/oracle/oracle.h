@@ -296,6 +296,21 @@ struct oracle_spec {
     uint64_t points;             /* bits of those that are shown; 0: all */
 };
 
+/* Heads of queries and of keys, their width and the components that turn: the layer's own, or the
+ * model's. */
+struct oracle_head_sizes {
+    size_t n, kv, width, rot;
+};
+
+static inline struct oracle_head_sizes oracle_head_sizes(const struct oracle_spec *s, int layer)
+{
+    const struct oracle_layer none = {0}, *l = layer < 0 ? &none : &s->layers[layer];
+    return (struct oracle_head_sizes){.n = l->n_head ? l->n_head : s->n_head,
+                                      .kv = l->n_head_kv ? l->n_head_kv : s->n_head_kv,
+                                      .width = l->head_dim ? l->head_dim : s->head_dim,
+                                      .rot = l->n_rot ? l->n_rot : s->n_rot};
+}
+
 /* Called with every row at every point, before it is used; what it writes is what the pass goes on
  * with, like a tap. At SCORES and WEIGHTS a row is head `head`'s of the query at pos, of pos + 1
  * values; elsewhere head is 0. Returning anything but 0 ends the pass with MGPT_ESTOP. */

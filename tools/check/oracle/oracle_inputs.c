@@ -8,10 +8,8 @@
 
 void oracle_enter_layer(struct oracle *o, const struct oracle_layer *l)
 {
-    o->H = l->n_head ? l->n_head : o->s->n_head;
-    o->G = l->n_head_kv ? l->n_head_kv : o->s->n_head_kv;
-    o->d = l->head_dim ? l->head_dim : o->s->head_dim;
-    o->n_rot = l->n_rot ? l->n_rot : o->s->n_rot;
+    struct oracle_head_sizes heads = oracle_head_sizes(o->s, (int)(l - o->s->layers));
+    o->H = heads.n, o->G = heads.kv, o->d = heads.width, o->n_rot = heads.rot;
     o->F = l->n_ff ? l->n_ff : o->s->n_ff;
     o->qw = o->H * o->d;
     o->kw = o->G * o->d;

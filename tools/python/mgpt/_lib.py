@@ -43,7 +43,7 @@ class CLayer(c.Structure):
     """mgpt_layer"""
 
     _fields_ = [(n, c.c_int32) for n in ("window n_rot n_conv ln1 q_norm k_norm ln1_post ln_mid ln2 ln2_post "
-                                         "ln_post n_head_kv head_dim value_dim n_ff kv_from").split()]
+                                         "ln_post n_head n_head_kv head_dim value_dim n_ff kv_from").split()]
 
 
 class CTensor(c.Structure):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ._lib import call
 from ._ranges import near, number
-from .norms import Norm, n_heads, norm_before
+from .norms import Norm, layer_facts, norm_before
 
 if TYPE_CHECKING:
     from .model import Model
@@ -137,7 +137,7 @@ class Cache(Mapping[str, Floats]):
             z = at(self._values[self.full_name("z", i)], pos_slice, -3)
             parts += [np.moveaxis(np.einsum("...hd,hde->...he", z, self.model._heads("W_O", i)), -2, 0)]
         stack: Floats = np.concatenate(parts) * np.float32(self.model.info.residual_scale)
-        labels = [f"L{i}H{h}" for i in range(last) for h in range(n_heads(self.model, i))]
+        labels = [f"L{i}H{h}" for i in range(last) for h in range(layer_facts(self.model, i).n_head)]
         if incl_remainder:
             whole = at(self._values[self.full_name("resid_post", last - 1)], pos_slice)
             stack, labels = np.concatenate([stack, whole[None] - stack.sum(0)[None]]), [*labels, "remainder"]

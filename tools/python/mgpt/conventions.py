@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ._lib import EIO, Error, lib
 from ._ranges import near, shown
 from .factored import FactoredMatrix
-from .norms import layer_facts, n_heads
+from .norms import layer_facts
 from .parameters import Block, Part, parameters
 from .score import WINDOW_TEXTS, logits_of_rows
 
@@ -211,7 +211,7 @@ class Conventions:
         none. Rows of q and k are in the order of hook_q, which GGUF changes for some architectures."""
         m = self._own()
         facts = layer_facts(m, layer)
-        heads = n_heads(m, layer) if role in ("W_Q", "W_O") else facts.n_head_kv
+        heads = facts.n_head if role in ("W_Q", "W_O") else facts.n_head_kv
         d = facts.head_dim if role in ("W_Q", "W_K") else facts.value_dim
         if bias and not m.has(role, layer, bias=True):
             return np.zeros((heads, d), np.float32)
@@ -223,7 +223,10 @@ class Conventions:
         return np.ascontiguousarray(split if bias or role == "W_O" else split.transpose(0, 2, 1))
 
     def _stack_heads(self, role: str, *, bias: bool = False) -> Floats:
-        return self._give(np.stack([self._heads(role, i, bias=bias) for i in range(self._own().info.n_layer)]))
+        layers = [self._heads(role, i, bias=bias) for i in range(self._own().info.n_layer)]
+        if len({len(heads) for heads in layers}) > 1:
+            raise ValueError(f"{role}: layers have other numbers of heads; model.blocks[n].attn has those of layer n")
+        return self._give(np.stack(layers))
 
     def _stack(self, role: str, columns: int = 0) -> Floats:
         """Matrices [layers, in, out], or biases of so many columns."""
@@ -373,7 +376,7 @@ class Conventions:
     def all_head_labels(self) -> list[str]:
         """L0H0, L0H1, ..."""
         m = self._own()
-        return [f"L{layer}H{head}" for layer in range(m.info.n_layer) for head in range(n_heads(m, layer))]
+        return [f"L{layer}H{head}" for layer in range(m.info.n_layer) for head in range(layer_facts(m, layer).n_head)]
 
     @property
     def use_attn_result(self) -> bool:

@@ -65,11 +65,6 @@ def layer_facts(model: Model, layer: int) -> CLayer:
     return facts
 
 
-def n_heads(model: Model, layer: int) -> int:
-    """Heads of queries of a layer: W_O reads what each of them mixed."""
-    return int(model._find("W_O", layer, False).dims[0] // layer_facts(model, layer).value_dim)
-
-
 def norm_before(model: Model, role: str, layer: int) -> Norm | None:
     """The norm "ln1" or "ln2" of a layer, or "ln_final"; one without gain has 1. None: the model has no such norm."""
     facts = layer_facts(model, layer)
