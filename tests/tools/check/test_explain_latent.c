@@ -49,6 +49,18 @@ static void halves(struct oracle_spec *spec, struct oracle_layer *layers)
     layers[0].halves = layers[1].halves = 1;
 }
 
+static struct oracle_layer keys[2];
+
+static void keys_in_halves(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    for (int i = 0; i < 2; i++) {
+        keys[i] = layers[i];
+        keys[i].halves = 1;
+    }
+    spec->turned = keys;
+    spec->turned_of = ORACLE_OF_KEYS;
+}
+
 TEST(latent_attention)
 {
     static const char q[] = "blocks.0.attn.hook_q", scores[] = "blocks.0.attn.hook_attn_scores";
@@ -56,6 +68,8 @@ TEST(latent_attention)
         {"no norm", &deepseek, NULL, q, "are not normalised", BY_LOGITS, .differs = no_norm},
         {"eps", &deepseek, NULL, q, "eps of the others", BY_LOGITS, .differs = other_eps},
         {"mscale", &deepseek, NULL, scores, "1/sqrt(d)", BY_LOGITS, .differs = no_mscale},
+        {"keys in halves", &deepseek, NULL, "blocks.0.attn.hook_rot_k", "k alone", BY_LOGITS,
+         .differs = keys_in_halves},
         {"interleaving", &deepseek, NULL, "blocks.0.attn.hook_rot_q", "RoPE", BY_LOGITS,
          .differs = halves}};
     size_t missed = 0;

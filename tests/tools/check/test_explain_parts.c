@@ -231,6 +231,104 @@ static void no_gates(struct oracle_spec *spec, struct oracle_layer *layers)
     spec->no_gates = 1;
 }
 
+/* Layer 0 has four heads and sees all keys, layer 1 has six and a window. */
+static const struct toy_spec laguna = {.label = "other heads",
+                                       .arch = "laguna",
+                                       .n_layer = 2,
+                                       .n_embd = 32,
+                                       .n_head = 4,
+                                       .n_head_w = 6,
+                                       .n_head_kv = 2,
+                                       .head_dim = 12,
+                                       .n_ff = 24,
+                                       .n_ctx = 40,
+                                       .n_vocab = 60,
+                                       .window = 4,
+                                       .pattern = "fw",
+                                       .seed = 48};
+
+static const struct toy_spec phimoe = {.label = "sparse mixer",
+                                       .arch = "phimoe",
+                                       .n_layer = 2,
+                                       .n_embd = 32,
+                                       .n_head = 4,
+                                       .n_head_kv = 2,
+                                       .n_ff = 24,
+                                       .n_ctx = 40,
+                                       .n_vocab = 60,
+                                       .n_expert = 5,
+                                       .n_expert_used = 2,
+                                       .n_ff_expert = 12,
+                                       .expert_jitter = 0.3,
+                                       .seed = 49};
+
+static const struct toy_spec inputs = {.label = "inputs of layers",
+                                       .arch = "gemma4",
+                                       .n_layer = 2,
+                                       .n_embd = 32,
+                                       .n_head = 4,
+                                       .n_head_kv = 2,
+                                       .n_ff = 24,
+                                       .n_ctx = 40,
+                                       .n_vocab = 60,
+                                       .n_input = 6,
+                                       .seed = 50};
+
+static void sigmoids(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->softplus_gates = 0;
+}
+
+static void softplus(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->softplus_gates = 1;
+}
+
+static void plain_softmax(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->expert_jitter = 0;
+    spec->expert_norm = 0;
+}
+
+static void chosen_softmax(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    plain_softmax(spec, layers);
+    spec->expert_norm = 1;
+}
+
+static void no_inputs(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->n_input = 0;
+}
+
+/* Where layers have other numbers of heads, patterns of all are compared and heads of each are moved. */
+TEST(parts_of_newer_models)
+{
+    static const char gates[] = "blocks.0.attn.hook_gate",
+                      weights[] = "blocks.0.mlp.hook_expert_weights";
+    static const struct bug bugs[] = {
+        {"sigmoids", &laguna, NULL, gates, "are sigmoids, not softplus", BY_LOGITS,
+         .differs = sigmoids},
+        {"softplus", &gated, NULL, gates, "are softplus, not sigmoids", BY_LOGITS,
+         .differs = softplus},
+        {"rolled", &laguna, "rows blk.0.attn_q.weight 12 1 2 3 0", "blocks.0.attn.hook_q",
+         "heads shifted by 1", BY_HOOKS},
+        {"all scores", &phimoe, NULL, weights, "softmax over all scores", BY_LOGITS,
+         .differs = plain_softmax},
+        {"chosen scores", &phimoe, NULL, weights, "softmax over the chosen scores", BY_LOGITS,
+         .differs = chosen_softmax},
+        {"inputs", &inputs, NULL, "blocks.0.hook_resid_post", "the inputs of layers", BY_LOGITS,
+         .differs = no_inputs}};
+    size_t missed = 0;
+    for (size_t i = 0; i < COUNT(bugs); i++)
+        missed += planted_missed(&bugs[i], 0);
+    assert_int_equal(missed, 0);
+}
+
 TEST(sinks_gates_and_limits)
 {
     static const char mlp[] = "blocks.0.hook_mlp_out";

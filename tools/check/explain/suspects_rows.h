@@ -8,6 +8,7 @@
 #define AT_ROPE (BIT(ROT_Q) | BIT(ROT_K))
 #define AT_QKV (BIT(Q) | BIT(K) | BIT(V))
 #define AT_START (BIT(EMBD) | BIT(POS_EMBD) | BIT(EMBD_NORM) | BIT(RESID_PRE))
+#define AT_EXPERTS (BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT))
 #define AT_NORMS (BIT(ATTN_IN) | BIT(MLP_IN) | BIT(FINAL) | BIT(EMBD_NORM))
 #define ANYWHERE (MGPT_POINT_BIT(MGPT_N_POINTS) - 1)
 #define OF_TENSORS 0
@@ -24,6 +25,7 @@
     .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, mask), .a = which}
 #define FLIP_EXPERTS(name)                                                                         \
     .edit = {.apply = flip_experts, .member = offsetof(struct oracle_spec, name)}
+#define FLIP_GATES(name) .edit = {.apply = flip_gates, .member = offsetof(struct oracle_spec, name)}
 #define FLIP_SPEC(name) .edit = {.apply = flip_spec, .member = offsetof(struct oracle_spec, name)}
 #define FLIP_LAYERS(name)                                                                          \
     .edit = {.apply = flip_layers, .member = offsetof(struct oracle_layer, name)}

@@ -183,6 +183,8 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_all_keys,                       /* choose_spec, where what follows a position matters */
     edit_experts_used,                   /* a more; a 0: all */
     flip_experts,                        /* flip_spec, of mixtures */
+    flip_gates,                          /* flip_spec, of gates of heads */
+    edit_plain_softmax,                  /* a: their weights add up to 1 */
     edit_layer_skipped,                  /* layer a; its MLP (x 1) or attention (x -1) */
     edit_layers_cut,                     /* layers from a on are left out */
     edit_head_width,                     /* width a, rows in order `change` */

@@ -80,6 +80,21 @@ int flip_experts(struct whatif *w, const struct whatif_edit *e, int layer)
     return w->spec.n_expert > 0 && flip_spec(w, e, layer);
 }
 
+int flip_gates(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    return w->spec.n_gate > 0 && flip_spec(w, e, layer);
+}
+
+/* In place of the sparse mixer. */
+int edit_plain_softmax(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    int mixed = w->spec.expert_jitter > 0;
+    (void)layer;
+    w->spec.expert_jitter = 0;
+    w->spec.expert_norm = e->a;
+    return mixed;
+}
+
 int edit_experts_used(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     size_t was = w->spec.n_expert_used;
@@ -234,7 +249,7 @@ int edit_head_width(struct whatif *w, const struct whatif_edit *e, int layer)
     size_t d = (size_t)e->a;
     int per_head = o->qk_norm == ORACLE_QK_PER_HEAD && whatif_has_matrix(w, "q_norm");
     (void)layer;
-    if (o->n_layer == 0 || o->n_latent || per_head || !widen_rope(w, d))
+    if (o->n_layer == 0 || o->layers[0].n_head || o->n_latent || per_head || !widen_rope(w, d))
         return 0;
     w->block = o->head_dim;
     w->edit = *e;
