@@ -18,7 +18,7 @@ IDS = [1, 5, 2, 9, 14]
 N = len(IDS)
 MODELS = '''laguna laguna_values afmoe gptj phi gpt1 gpt2 llama gemma2 gemma3 gemma4 mixtral olmo opt_350m bloom mpt deepseek_v2 minicpm3 lfm2 nanochat
     exaone4 gpt_oss cohere2 granite olmoe gpt_neox falcon'''.split()
-OTHER_SCORES = ('gemma2', 'bloom', 'mpt')  # a cap or ALiBi after the scale
+CAPS, ALIBI = {'gemma2': 2.0}, {'bloom': 3, 'mpt': 6}  # of the configurations: a cap of scores; heads, whose slopes begin at 2^-8
 NUMBER = r'([-+]?(?:\d[\d.e+-]*|nan|inf))'
 failed = []
 
@@ -57,10 +57,10 @@ def near(a, b, by=2e-4):
     return abs(float(a) - b) <= by * max(1, abs(b))
 
 
-def say(path, line):
+def say(path, line, *options):
     """What a line prints after the tokens, and to stderr."""
     text = '/ids ' + ' '.join(map(str, IDS)) + '\n' + line + '\n'
-    done = subprocess.run([MGPT, 'repl', path, '--width', '300'], input=text, capture_output=True, text=True)
+    done = subprocess.run([MGPT, 'repl', path, '--width', '300', *options], input=text, capture_output=True, text=True)
     return done.stdout.split('\n', 1)[1] if '\n' in done.stdout else '', done.stderr
 
 
@@ -73,6 +73,33 @@ def check_residuals(name, path, values):
         hook = 'blocks.%s.hook_resid_%s' % (layer, half)
         want = [math.sqrt(sum(v * v for v in row(values, hook, t))) for t in range(N)] if hook in values else []
         check('%s /r: %s %s' % (name, layer, half), all(map(near, numbers.split(), want)) and len(want) == N, numbers)
+
+
+def slope(n, head):
+    """ALiBi's: powers of 2^-8 for a power of two of heads; of other numbers, every other one of twice as many."""
+    power = 1 << n.bit_length() - 1
+    return 2 ** (-8 * (head + 1) / power) if head < power else 2 ** (-8 * (2 * (head - power) + 1) / (2 * power))
+
+
+def check_score(name, path, layer, head):
+    """/qk: from the scaled product to the score. What is added is said in the models that have it, and in no other."""
+    for query, key, kv in ((N - 1, 2, 'f32'), (N - 1, 0, 'f16'), (1, 1, 'f32'), (3, 1, 'q8_0')):
+        what, eight = '%s layer %d head %d /qk %d %d %s: ' % (name, layer, head, query, key, kv), kv == 'q8_0'
+        shown = say(path, '/qk %d %d %d %d' % (layer, head, query, key), '--kv', kv)[0]
+        scaled = re.search(r'^(?:/ sqrt\(\d+\)|\* \S+) +' + NUMBER, shown, re.M)
+        found = re.search(r"^engine's score +" + NUMBER + '(.*)$', shown, re.M)
+        if not found:  # a window
+            check(what + 'not seen', 'does not see key' in shown and 'ALiBi' not in shown, shown[-300:])
+            continue
+        x, by, added = float(scaled[1]), 0.05 if eight else 1e-5, re.findall(r'^ALiBi, (\d+) back +' + NUMBER, shown, re.M)
+        want = -slope(ALIBI[name], head) * (query - key) if name in ALIBI else 0
+        check(what + 'ALiBi', len(added) == (name in ALIBI and key < query) and all(int(n) == query - key and abs(float(a) - want) < by for n, a in added), added)
+        want = CAPS[name] * math.tanh(x / CAPS[name]) if name in CAPS else x + want
+        check(what + 'the score', abs(float(found[1]) - want) <= by * max(1, abs(x)), (found[0], want))
+        notes = {'   (with a query of 8 bits)'} if eight else {"   (after the model's cap)"} if name in CAPS else {''}
+        if name in CAPS and not eight and abs(want - x) < 1e-5:  # rounding may be as large
+            notes.add('')
+        check(what + 'its note', found[2] in notes, found[0])
 
 
 def check_head(name, path, values, layer, head):
@@ -89,9 +116,7 @@ def check_head(name, path, values, layer, head):
     shown = say(path, '/qk %d %d %d %d' % (layer, head, N - 1, 2))[0]
     score = re.search(r"^engine's score +" + NUMBER, shown, re.M)
     check(what + ' /qk: score', score and near(score[1], row(values, place + 'hook_attn_scores', head, N - 1)[2]), shown[-300:])
-    found = re.search(r'^(?:/ sqrt\(\d+\)|\* \S+) +' + NUMBER, shown, re.M)
-    if name not in OTHER_SCORES:
-        check(what + ' /qk: the product and its scale', found and score and near(found[1], float(score[1])), shown[-300:])
+    check_score(name, path, layer, head)
     shown = say(path, '/a %d %d' % (layer, head))[0]
     rows = re.findall(r'^(\d) \S+ +(.*)$', shown, re.M)
     for q, numbers in rows:
