@@ -61,7 +61,8 @@ enum {
     KNOWS_SPARSE_MIXER = 1024,
     KNOWS_LATENT = 2048,
     KNOWS_LAYER_SHAPES = 4096,
-    KNOWS_LAYER_INPUTS = 8192 /* and layers that read another one's keys */
+    KNOWS_LAYER_INPUTS = 8192, /* and layers that read another one's keys */
+    KNOWS_VALUES = 16384       /* a factor of values, and a width of their own */
 };
 enum { MINICPM_SCALES = 8 }; /* defaults of the keys of KNOWS_SCALES are MiniCPM's numbers */
 
@@ -102,7 +103,7 @@ struct arch {
     double expert_more;     /* added to the sum that weights of experts are divided by */
     int bias_of_scores;     /* the bias of the choice is added to scores, not to probabilities */
     int half_shared;        /* the sum of a shared expert and the chosen ones is halved */
-    int sinks;              /* heads have a score without a key */
+    int sinks;              /* heads have a score without a key; 2: in layers with a window */
     enum head_gates gates;  /* of what attention mixes */
     int gates_softplus;     /* not sigmoids */
     int sandwich;           /* norms after branches, too (slots.h) */

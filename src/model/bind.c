@@ -131,7 +131,8 @@ static int bind_slots(mgpt_model *m, int layer, uint8_t *used, mgpt_error *err)
     size_t n = layer >= 0 ? bind_n_layer_slots : bind_n_model_slots;
     m->plan_stage = layer < 0 ? 0 : (size_t)layer + 1;
     unsigned other = (MIXTURE | NOT_MIXTURE) & ~bind_layer_is(m, layer);
-    other |= (m->shape.n_inputs ? 0 : INPUTS) | (m->arch->sinks ? 0 : SINKS) |
+    int sinks = m->arch->sinks == 2 && layer >= 0 ? m->layers[layer].window > 0 : m->arch->sinks;
+    other |= (m->shape.n_inputs ? 0 : INPUTS) | (sinks ? 0 : SINKS) |
              (m->shape.n_gate ? 0 : HEAD_GATES) | (m->arch->sandwich ? 0 : SANDWICH);
     mgpt_error local;
     int status = MGPT_OK;

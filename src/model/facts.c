@@ -42,7 +42,7 @@ static uint64_t kv_bytes_per_position(const mgpt_model *m, size_t each)
     for (size_t i = 0; i < m->shape.n_layer; i++) {
         const struct model_shape *l = m->layers[i].shape;
         n += model_keeps_rows(m, i)      ? m->kept[i].rows * sizeof(float)
-             : m->layers[i].kv_from == i ? l->n_kept * l->kept_dim * 2 * each
+             : m->layers[i].kv_from == i ? l->n_kept * (l->kept_dim + l->kept_value) * each
                                          : 0;
     }
     return n;

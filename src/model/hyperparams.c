@@ -136,7 +136,7 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
                    err) < 0 ||
         hyper_latent(m, err) < 0)
         return MGPT_EFILE;
-    if (s->value_dim != s->head_dim && !s->n_latent)
+    if (s->value_dim != s->head_dim && !s->n_latent && !(m->arch->knows & KNOWS_VALUES))
         return err_set(err, MGPT_EFILE, 0,
                        "attention.value_length %zu differs from key_length %zu: not supported",
                        s->value_dim, s->head_dim);
@@ -159,6 +159,7 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
     s->n_gate = rows[m->arch->gates];
     s->n_kept = s->n_latent ? 1 : s->n_head_kv;
     s->kept_dim = s->n_latent ? s->n_latent + s->n_rot : s->head_dim;
+    s->kept_value = s->n_latent ? s->kept_dim : s->value_dim;
     s->n_kv_most = s->n_conv ? s->n_q : s->n_kv > s->n_v ? s->n_kv : s->n_v;
     if (s->n_conv && s->n_q != s->n_embd)
         return err_set(

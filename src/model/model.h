@@ -105,9 +105,9 @@ struct model_shape {
     size_t n_kv_most;           /* widest k or v: n_kv, or n_q in a model with short convolutions */
     size_t value_dim, n_v, n_z; /* width of a value; n_head_kv * value_dim, n_head * value_dim */
     size_t n_latent, n_q_latent; /* widths of latents; 0: none */
-    /* Heads that the cache keeps of a token, and their width. In latent attention it is one: the latent and
-     * the rotated part of keys. */
-    size_t n_kept, kept_dim;
+    /* Heads that the cache keeps of a token, and the widths of their keys and values. In latent attention both
+     * are one: the latent and the rotated part of keys. */
+    size_t n_kept, kept_dim, kept_value;
     size_t n_conv;    /* rows that a short convolution adds up; 0: no layer is one */
     size_t n_ff_most; /* the largest width of an MLP that all rows go through; 0: there is none */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* X, k, widths; 0: no mixture */
@@ -139,6 +139,7 @@ struct mgpt_model {
     double rope_base, rope_factor; /* positions are divided by the factor */
     int rope_short;                /* LongRoPE: 1: the factors for short texts */
     struct kv_shape *kept;         /* [n_layer] or NULL: all layers keep the same (kv.h) */
+    size_t *value_dims;            /* [n_layer] with it; NULL: values are as wide as keys */
     struct rope ropes[N_ROPES];
     int rope_first; /* q and k are rotated before their norms */
     /* [head_dim] Taps show stored component qk_order[i] of q or k as component i (arch.h); NULL: as

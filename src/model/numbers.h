@@ -28,6 +28,8 @@
     X(attn_scale, root_of_width(m), FACTOR, "attention.scale", 1e-6, 1e6, KNOWS_ALL, INFO)         \
     /* q, k and v are clamped to -it .. it */                                                      \
     X(qkv_clamp, 0, LIMIT, "attention.clamp_kqv", 1e-6, 1e6, KNOWS_ALL, )                          \
+    /* of values */                                                                                \
+    X(value_scale, 1, FACTOR, "attention.value_scale", 1e-6, 1e6, KNOWS_VALUES, )                   \
     /* of value embeddings (nanochat): times the sigmoid of their gates */                         \
     X(value_gate_scale, 0, OWN, "attention.value_gate_scale", 1e-6, 1e6, KNOWS_VALUE_GATES, )      \
     /* q at position i is multiplied by 1 + it * log(1 + floor(i / query_context)) */               \

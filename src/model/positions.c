@@ -258,18 +258,20 @@ int model_windows(mgpt_model *m, mgpt_error *err)
     if (gguf_array(&m->gguf, "mgpt.attention.windows", GGUF_I32, &each, err) < 0)
         return MGPT_EFILE;
     const struct gguf_kv *pattern = gguf_find(&m->gguf, key);
+    int are_ints = pattern && (pattern->element == GGUF_I32 || pattern->element == GGUF_U32);
     if (pattern && pattern->type == GGUF_ARRAY &&
-        gguf_array(&m->gguf, key, GGUF_BOOL, &flags, err) < 0)
+        gguf_array(&m->gguf, key, are_ints ? pattern->element : GGUF_BOOL, &flags, err) < 0)
         return MGPT_EFILE;
-    if ((each && each->n != n) || (flags && flags->n != n))
+    if ((each && each->n != n) || (flags && flags->n != n && flags->n != n + m->shape.n_further))
         return err_set(err, MGPT_EFILE, (each ? each : flags)->offset,
                        "%llu entries of attention windows for %zu layers",
                        (unsigned long long)(each ? each : flags)->n, n);
     struct cursor c = cursor_over(each ? each->value : NULL, each ? each->value_bytes : 0);
     for (size_t i = 0; i < n; i++) {
         int is_full = m->full_every && (i + 1) % m->full_every == m->arch->full_first;
+        double flag = 0;
         if (flags)
-            is_full = flags->value[i] == 0;
+            is_full = gguf_number(flags, i, &flag) && flag == 0;
         int32_t window = each ? cursor_i32(&c) : 0;
         if (window < 0)
             return err_set(err, MGPT_EFILE, each->offset,

@@ -29,7 +29,6 @@ static const struct {
     {" jetmoe ", "its attention has experts"},
     {" llama4 llama4_text ", "its attention is in chunks, its experts are weighed before they run"},
     {" hrm_text ", "the output of its attention has a gate"},
-    {" mimo_v2_flash mimo2 ", "its values are narrower than its keys"},
 };
 
 const char *arch_why_refused(const char *name, size_t n)

@@ -19,7 +19,7 @@ int hyper_widest(const mgpt_model *m, const char *name, uint64_t min, uint64_t m
     double v, most = 0;
     if (!kv)
         return hyper_size(m, name, min, max, absent, to, err);
-    if (kv->n != m->shape.n_layer)
+    if (kv->n != m->shape.n_layer && kv->n != m->shape.n_layer + m->shape.n_further)
         return err_set(err, MGPT_EFILE, kv->offset, "key %s.%s: %llu entries for %zu layers",
                        m->arch->name, name, (unsigned long long)kv->n, m->shape.n_layer);
     for (size_t i = 0; i < kv->n; i++) {
@@ -44,24 +44,28 @@ static size_t layer_entry(const mgpt_model *m, const char *name, size_t layer, s
 
 /* The numbers of layers with a window that are not those of the others. */
 struct windowed {
-    size_t head_dim, n_shared;
+    size_t head_dim, value_dim, n_shared;
 };
 
 static int read_windowed(const mgpt_model *m, struct windowed *w, mgpt_error *err)
 {
     const struct model_shape *s = &m->shape;
-    size_t value_dim;
+    int apart = (m->arch->knows & KNOWS_VALUES) != 0;
     if (hyper_size(m, "attention.key_length_swa", 1, MAX_WIDTH, (int64_t)s->head_dim, &w->head_dim,
                    err) < 0 ||
-        hyper_size(m, "attention.value_length_swa", 1, MAX_WIDTH, (int64_t)w->head_dim, &value_dim,
-                   err) < 0 ||
+        hyper_size(m, "attention.value_length_swa", 1, MAX_WIDTH,
+                   (int64_t)(apart ? s->value_dim : w->head_dim), &w->value_dim, err) < 0 ||
         hyper_size(m, "attention.shared_kv_layers", 0, s->n_layer, 0, &w->n_shared, err) < 0)
         return MGPT_EFILE;
-    if (value_dim != w->head_dim)
+    if (w->value_dim != w->head_dim && !apart)
         return err_set(err, MGPT_EFILE, 0,
                        "attention.value_length_swa %zu differs from key_length_swa %zu: not "
                        "supported",
-                       value_dim, w->head_dim);
+                       w->value_dim, w->head_dim);
+    if (w->head_dim != s->head_dim && !m->arch->unscaled)
+        return err_set(err, MGPT_EFILE, 0,
+                       "attention.key_length_swa %zu differs from key_length %zu: not supported",
+                       w->head_dim, s->head_dim);
     return MGPT_OK;
 }
 
@@ -75,16 +79,22 @@ static size_t gate_rows(const mgpt_model *m, size_t i, const struct model_shape 
     return t && t->dims[1] == s->n_z ? s->n_z : s->n_head;
 }
 
-/* A layer's own shape, its heads as wide as d. */
-static int shape_layer(mgpt_model *m, size_t i, size_t d, struct model_shape *s, mgpt_error *err)
+/* A layer's own shape. w: the numbers of layers with a window. */
+static int shape_layer(mgpt_model *m, size_t i, const struct windowed *w, struct model_shape *s,
+                       mgpt_error *err)
 {
     *s = m->shape;
-    s->head_dim = s->value_dim = s->kept_dim = d;
+    if (m->layers[i].window) {
+        s->head_dim = s->kept_dim = w->head_dim;
+        s->value_dim = s->kept_value = w->value_dim;
+    }
     s->n_head = layer_entry(m, "attention.head_count", i, s->n_head);
     s->n_head_kv = layer_entry(m, "attention.head_count_kv", i, s->n_head_kv);
     s->n_ff = layer_entry(m, "feed_forward_length", i, s->n_ff);
-    s->n_q = s->n_z = s->n_head * d;
-    s->n_kv = s->n_v = s->n_head_kv * d;
+    s->n_q = s->n_head * s->head_dim;
+    s->n_z = s->n_head * s->value_dim;
+    s->n_kv = s->n_head_kv * s->head_dim;
+    s->n_v = s->n_head_kv * s->value_dim;
     s->n_gate = gate_rows(m, i, s);
     s->n_kept = s->n_head_kv;
     m->layers[i].shape = s;
@@ -135,10 +145,16 @@ static int keep_layers(mgpt_model *m, mgpt_error *err)
     struct model_shape *s = &m->shape;
     if (!m->kept)
         m->kept = bind_own(m, s->n_layer, sizeof *m->kept, "the kinds of layers", err);
-    for (size_t i = 0; m->kept && i < s->n_layer; i++) {
+    if (m->arch->knows & KNOWS_VALUES)
+        m->value_dims = bind_own(m, s->n_layer, sizeof *m->value_dims, "widths of values", err);
+    if (!m->kept || (m->arch->knows & KNOWS_VALUES && !m->value_dims))
+        return MGPT_EMEM;
+    for (size_t i = 0; i < s->n_layer; i++) {
         const struct model_shape *l = m->layers[i].shape;
         int own = m->layers[i].kv_from == i;
         m->kept[i] = (struct kv_shape){own ? l->n_kept : 0, own ? l->kept_dim : 0, m->kept[i].rows};
+        if (m->value_dims)
+            m->value_dims[i] = l->value_dim;
         widen(&s->head_dim, l->head_dim);
         widen(&s->value_dim, l->value_dim);
         widen(&s->kept_dim, l->kept_dim);
@@ -148,21 +164,22 @@ static int keep_layers(mgpt_model *m, mgpt_error *err)
         widen(&s->n_kv, l->n_kv);
         widen(&s->n_v, l->n_v);
         widen(&s->n_kv_most, s->n_kv);
+        widen(&s->n_kv_most, s->n_v);
     }
-    return m->kept ? MGPT_OK : MGPT_EMEM;
+    return MGPT_OK;
 }
 
 /* Gives each layer a shape of its own. */
 static int shape_layers(mgpt_model *m, mgpt_error *err)
 {
     struct windowed w = {0};
-    size_t n = m->shape.n_layer, d = m->shape.head_dim;
+    size_t n = m->shape.n_layer;
     struct model_shape *shapes = bind_own(m, n, sizeof *shapes, "the shapes of layers", err);
     int status = shapes ? model_windows(m, err) : MGPT_EMEM;
     if (status == MGPT_OK)
         status = read_windowed(m, &w, err);
     for (size_t i = 0; status == MGPT_OK && i < n; i++)
-        status = shape_layer(m, i, m->layers[i].window ? w.head_dim : d, &shapes[i], err);
+        status = shape_layer(m, i, &w, &shapes[i], err);
     return status == MGPT_OK ? share_layers(m, w.n_shared, err) : status;
 }
 

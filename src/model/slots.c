@@ -143,7 +143,7 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_norm.bias", BIAS, MGPT_LN1, D_E, D_NONE, 0, NORM_BIAS, 0},
     {"attn_q.weight", MATRIX, MGPT_W_Q, D_E, D_Q, KV & ~FUSED, FUSED | ARCH_LATENT, 0},
     {"attn_k.weight", MATRIX, MGPT_W_K, D_E, D_KV, KV & ~(FUSED | OTHERS_KEYS), FUSED | OTHERS_KEYS, 0},
-    {"attn_v.weight", MATRIX, MGPT_W_V, D_E, D_KV, KV & ~(FUSED | OTHERS_KEYS), FUSED | OTHERS_KEYS, 0},
+    {"attn_v.weight", MATRIX, MGPT_W_V, D_E, D_VALUES, KV & ~(FUSED | OTHERS_KEYS), FUSED | OTHERS_KEYS, 0},
     {"attn_q_a.weight", MATRIX, MGPT_W_Q_DOWN, D_E, D_QR, 0, ARCH_LATENT, 0},
     {"attn_q_a.bias", BIAS, MGPT_W_Q_DOWN, D_QR, D_NONE, 0, ARCH_LATENT, 0},
     {"attn_q_a_norm.weight", VECTOR, MGPT_Q_DOWN_NORM, D_QR, D_NONE, 0, ARCH_LATENT, 0},
@@ -156,7 +156,7 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_v_b.weight", LATENT_UP, MGPT_W_V_UP, D_R, D_VALUE, 0, ARCH_LATENT, 0},
     {"attn_q.bias", BIAS, MGPT_W_Q, D_Q, D_NONE, ARCH_QWEN2, ATTENTION, 0},
     {"attn_k.bias", BIAS, MGPT_W_K, D_KV, D_NONE, ARCH_QWEN2, KV, 0},
-    {"attn_v.bias", BIAS, MGPT_W_V, D_KV, D_NONE, ARCH_QWEN2, KV, 0},
+    {"attn_v.bias", BIAS, MGPT_W_V, D_VALUES, D_NONE, ARCH_QWEN2, KV, 0},
     {"attn_qkv.weight", QKV_MATRIX, MGPT_W_Q, D_E, D_QKV, 0, FUSED, 0},
     {"attn_qkv.bias", QKV_BIAS, MGPT_W_Q, D_QKV, D_NONE, 0, FUSED, 0},
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS | OTHERS_KEYS, QK_OPTIONAL, 0},
@@ -209,7 +209,7 @@ const size_t bind_n_layer_slots = sizeof bind_layer_slots / sizeof *bind_layer_s
 
 const struct slot_part *bind_parts(const struct tensor_slot *slot, size_t *n)
 {
-    static const struct slot_part qkv[] = {{MGPT_W_Q, D_Q}, {MGPT_W_K, D_KV}, {MGPT_W_V, D_KV}};
+    static const struct slot_part qkv[] = {{MGPT_W_Q, D_Q}, {MGPT_W_K, D_KV}, {MGPT_W_V, D_VALUES}};
     static const struct slot_part bcx[] = {{MGPT_W_K, D_E}, {MGPT_W_Q, D_E}, {MGPT_W_V, D_E}};
     static const struct slot_part gate_up[] = {{MGPT_W_GATE, D_F}, {MGPT_W_UP, D_F}};
     *n = slot->kind == QKV_MATRIX || slot->kind == QKV_BIAS || slot->kind == BCX_MATRIX ? 3

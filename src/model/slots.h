@@ -21,6 +21,7 @@ enum dim {
     D_T,
     D_Q,
     D_KV,
+    D_VALUES,
     D_QKV,
     D_F,
     D_2F,

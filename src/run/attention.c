@@ -28,16 +28,15 @@ enum {
     UNITS_ENOUGH = 4                /* blocks per thread; with more, a remainder costs little */
 };
 
-/* rows[r] = row r of the block in q or o (`base`), at column j. */
+/* rows[r] = row r of the block in q or o (`base`), whose heads are `each` wide. */
 static void rows_of(const struct attend_job *job, const struct query_block *b, float *base,
-                    size_t j, float **rows)
+                    size_t each, float **rows)
 {
-    const struct model_shape *d = job->shape;
-    size_t row = d->n_head * d->kept_dim;
-    float *at = base + (b->seg->row + b->i) * row + b->head * d->kept_dim + j;
+    size_t row = job->shape->n_head * each;
+    float *at = base + (b->seg->row + b->i) * row + b->head * each;
     for (size_t i = 0; i < b->n_queries; i++)
         for (size_t h = 0; h < b->n_heads; h++)
-            *rows++ = at + i * row + h * d->kept_dim;
+            *rows++ = at + i * row + h * each;
 }
 
 /* scores = scale q . k for n queries of the block and key panels [p0, p1) that all of them have. */
@@ -48,7 +47,7 @@ static void score_queries(const struct attend_job *job, const struct query_block
     const struct kv *kv = &segment_of(b, query)->session->kv;
     size_t row = query * b->n_heads;
     float *q[BLOCK_ROWS];
-    rows_of(job, b, job->q, 0, q);
+    rows_of(job, b, job->q, job->shape->kept_dim, q);
     for (size_t panel = p0, next; panel < p1; panel = next) {
         struct kv_run run = kv_run_at(kv, job->layer, b->kv_head, panel * PANEL);
         next = min_size(p1, run.end / PANEL);
@@ -107,7 +106,7 @@ static void mix_keys(const struct attend_job *job, const struct query_block *b, 
                                                 .a = b->scores + row * lda + t,
                                                 .lda = lda,
                                                 .values = run.values,
-                                                .ldv = job->shape->kept_dim,
+                                                .ldv = job->shape->kept_value,
                                                 .n = n,
                                                 .n_keys = next - t,
                                                 .d = columns.end - columns.first,
@@ -147,7 +146,7 @@ static void mix_rows(const struct attend_job *job, const struct query_block *b,
     float *o[BLOCK_ROWS];
     size_t rows = b->n_queries * b->n_heads, queries = max_size(MIX_ROWS / b->n_heads, 1);
     struct range any = visible_to_any(job, b, 0, b->n_queries);
-    rows_of(job, b, job->o, columns.first, o);
+    rows_of(job, b, job->o + columns.first, job->shape->kept_value, o);
     for (size_t i = 0; i < rows; i++)
         memset(o[i], 0, (columns.end - columns.first) * sizeof **o);
     for (size_t t = any.first; t < any.end; t += MIX_KEYS)
@@ -365,7 +364,7 @@ void attend(pass *p)
         latent_queries(p, l);
     job.q = l->heads ? p->s->q_kept : p->s->q;
     job.o = l->heads ? p->s->o_kept : p->s->o;
-    job.columns = l->heads ? d->n_latent : d->head_dim;
+    job.columns = l->heads ? d->n_latent : d->value_dim;
     job.group = d->n_head / d->n_kept;
     job.block_queries = max_size(BLOCK_ROWS / job.group, 1);
     struct pool *pool = count_work(&job, &n_blocks) >= WORK_WORTH_SPLITTING ? p->pool : NULL;

@@ -56,7 +56,7 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             const struct kv_shape *shapes, mgpt_error *err)
 {
     size_t panel = kernels_kv_bytes(type, head_dim);
-    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, shapes, NULL, 0, NULL, 0};
+    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, shapes, NULL, NULL, 0, NULL, 0};
     kv->own = store_new(kv, err);
     return kv->own ? MGPT_OK : MGPT_EMEM;
 }
@@ -74,31 +74,33 @@ static size_t row_floats(const struct kv *kv, size_t i)
     return kv->shapes ? kv->shapes[i / kv->n_head_kv].rows : 0;
 }
 
-/* The width of head i; 0: its layer has not as many heads, or keeps rows. */
-static size_t width_of(const struct kv *kv, size_t i)
+/* The width of the keys, or values, of head i; 0: its layer has not as many heads, or keeps rows. */
+static size_t width_of(const struct kv *kv, size_t i, int is_key)
 {
     const struct kv_shape *s = kv->shapes ? &kv->shapes[i / kv->n_head_kv] : NULL;
     if (!s)
         return kv->head_dim;
-    return s->rows || i % kv->n_head_kv >= s->n_head ? 0 : s->head_dim;
+    if (s->rows || i % kv->n_head_kv >= s->n_head)
+        return 0;
+    return is_key || !kv->value_dims ? s->head_dim : kv->value_dims[i / kv->n_head_kv];
 }
 
 /* Bytes of the keys, or values, of 16 tokens of head i. */
-static size_t panel_of(const struct kv *kv, size_t i)
+static size_t panel_of(const struct kv *kv, size_t i, int is_key)
 {
-    size_t d = width_of(kv, i);
+    size_t d = width_of(kv, i, is_key);
     return d == kv->head_dim ? kv->panel : kernels_kv_bytes(kv->type, d);
 }
 
 /* Bytes of the keys of n tokens of head i: whole panels. */
 static size_t key_bytes(const struct kv *kv, size_t i, size_t n)
 {
-    return panels_of(n) * panel_of(kv, i);
+    return panels_of(n) * panel_of(kv, i, 1);
 }
 
 static size_t value_bytes(const struct kv *kv, size_t i, size_t n)
 {
-    size_t panel = panel_of(kv, i);
+    size_t panel = panel_of(kv, i, 0);
     if (row_floats(kv, i))
         return i % kv->n_head_kv == 0 ? n * row_floats(kv, i) * sizeof(float) : 0;
     return kv->type == KV_Q8_0 ? panels_of(n) * panel : panel / PANEL * n;
@@ -181,10 +183,10 @@ static void clear_panels(struct kv *kv, size_t pos, size_t n)
 {
     size_t first = panels_of(pos - kv->n_prefix), end = panels_of(pos + n - kv->n_prefix);
     for (size_t i = 0; first < end && i < heads_of(kv); i++) {
-        size_t panel = panel_of(kv, i);
-        memset(kv->own->k[i] + first * panel, 0, (end - first) * panel);
+        size_t keys = panel_of(kv, i, 1), values = panel_of(kv, i, 0);
+        memset(kv->own->k[i] + first * keys, 0, (end - first) * keys);
         if (kv->type == KV_Q8_0)
-            memset(kv->own->v[i] + first * panel, 0, (end - first) * panel);
+            memset(kv->own->v[i] + first * values, 0, (end - first) * values);
     }
 }
 
@@ -296,31 +298,35 @@ static void put_value(const struct kv *kv, const struct kernels *kernels, uint8_
 static struct kv_run panels_at(const struct kv *kv, size_t layer, size_t head, size_t t)
 {
     struct kv_run run = kv_run_at(kv, layer, head, t);
-    size_t at = (t - run.first) / PANEL * panel_of(kv, layer * kv->n_head_kv + head);
-    return (struct kv_run){run.keys + at, run.values + at, t, t + 1};
+    size_t i = layer * kv->n_head_kv + head, n = (t - run.first) / PANEL;
+    return (struct kv_run){run.keys + n * panel_of(kv, i, 1), run.values + n * panel_of(kv, i, 0),
+                           t, t + 1};
 }
 
 void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
             const float *v)
 {
-    size_t d = width_of(kv, part.layer * kv->n_head_kv + part.head);
-    size_t row = (kv->shapes ? kv->shapes[part.layer].n_head : kv->n_head_kv) * d;
+    size_t head = part.layer * kv->n_head_kv + part.head;
+    size_t n = kv->shapes ? kv->shapes[part.layer].n_head : kv->n_head_kv;
+    size_t d = width_of(kv, head, 1), dv = width_of(kv, head, 0);
     for (size_t i = 0; i < part.n; i++) {
-        size_t t = part.t + i, from = i * row + part.head * d;
+        size_t t = part.t + i, from = i * n + part.head;
         struct kv_run to = panels_at(kv, part.layer, part.head, t);
-        put_key(kv, kernels, to.keys, t % PANEL, k + from, d);
-        put_value(kv, kernels, to.values, t % PANEL, v + from, d);
+        put_key(kv, kernels, to.keys, t % PANEL, k + from * d, d);
+        put_value(kv, kernels, to.values, t % PANEL, v + from * dv, dv);
     }
 }
 
-/* Copies the key and the value of a lane from panels to panels, of a head of width d. */
+/* Copies the key and the value of a lane from panels to panels, of head i. */
 static void copy_lane(const struct kv *kv, struct kv_run to, struct kv_run from, size_t lane,
-                      size_t d)
+                      size_t i)
 {
-    size_t panel = kernels_kv_bytes(kv->type, d), value = panel / PANEL, each = d ? value / d : 0;
+    size_t d = width_of(kv, i, 1), panel = kernels_kv_bytes(kv->type, d);
+    size_t dv = width_of(kv, i, 0), value = kernels_kv_bytes(kv->type, dv) / PANEL;
+    size_t each = d ? panel / PANEL / d : 0;
     if (kv->type == KV_Q8_0) {
         kv_q8_copy(to.keys, from.keys, lane, 1, d);
-        kv_q8_copy(to.values, from.values, lane, 0, d);
+        kv_q8_copy(to.values, from.values, lane, 0, dv);
         return;
     }
     for (size_t at = lane * each; at < panel; at += PANEL * each)
@@ -335,7 +341,7 @@ static void copy_lane(const struct kv *kv, struct kv_run to, struct kv_run from,
 static float kv_stored_element(const struct kv *kv, uint8_t *const *heads, size_t head, size_t t,
                                int is_key, size_t j)
 {
-    size_t d = width_of(kv, head);
+    size_t d = width_of(kv, head, is_key);
     size_t i = is_key ? (t / PANEL * d + j) * PANEL + t % PANEL : t * d + j;
     size_t quad = i % PANEL / 4;
     if (kv->interleaved) {
@@ -344,25 +350,23 @@ static float kv_stored_element(const struct kv *kv, uint8_t *const *heads, size_
     }
     const uint8_t *p = heads[head];
     if (kv->type == KV_Q8_0)
-        return kv_q8_get(p + t / PANEL * panel_of(kv, head), t % PANEL, is_key, j, d);
+        return kv_q8_get(p + t / PANEL * panel_of(kv, head, is_key), t % PANEL, is_key, j, d);
     return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)(const void *)p)[i])
                               : ((const float *)(const void *)p)[i];
 }
 
 void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, float *k, float *v)
 {
-    size_t head = part.layer * kv->n_head_kv + part.head, d = width_of(kv, head);
+    size_t head = part.layer * kv->n_head_kv + part.head;
+    size_t d = width_of(kv, head, 1), dv = width_of(kv, head, 0);
     for (size_t i = 0; i < part.n; i++) {
         int shared = part.t + i < kv->n_prefix;
         const struct kv_store *s = shared ? kv->prefix : kv->own;
         size_t t = part.t + i - (shared ? 0 : kv->n_prefix);
-        for (size_t j = 0; j < d; j++) {
-            size_t from = order ? order[j] : j;
-            if (k)
-                k[i * d + j] = kv_stored_element(kv, s->k, head, t, 1, from);
-            if (v)
-                v[i * d + j] = kv_stored_element(kv, s->v, head, t, 0, j);
-        }
+        for (size_t j = 0; k && j < d; j++)
+            k[i * d + j] = kv_stored_element(kv, s->k, head, t, 1, order ? order[j] : j);
+        for (size_t j = 0; v && j < dv; j++)
+            v[i * dv + j] = kv_stored_element(kv, s->v, head, t, 0, j);
     }
 }
 
@@ -388,7 +392,7 @@ void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, si
                                  (struct kv_part){layer, head, at, 1});
             else
                 copy_lane(to, panels_at(to, layer, head, at), panels_at(from, layer, head, at),
-                          at % PANEL, width_of(to, i));
+                          at % PANEL, i);
         }
 }
 
@@ -421,15 +425,16 @@ static void clear_keys(const struct kv *kv, uint8_t *panel, size_t first, size_t
 void kv_clear_lanes(struct kv *kv, size_t n)
 {
     for (size_t i = 0; n % PANEL > 0 && i < heads_of(kv); i++) {
-        size_t d = width_of(kv, i), at = (n - kv->n_prefix) / PANEL * panel_of(kv, i);
-        uint8_t *keys = kv->own->k[i] + at, *values = kv->own->v[i] + at;
+        size_t d = width_of(kv, i, 1), at = (n - kv->n_prefix) / PANEL;
+        uint8_t *keys = kv->own->k[i] + at * panel_of(kv, i, 1);
+        uint8_t *values = kv->own->v[i] + at * panel_of(kv, i, 0);
         if (d == 0)
             continue;
         if (kv->type != KV_Q8_0)
             clear_keys(kv, keys, n % PANEL, d);
         for (size_t lane = n % PANEL; kv->type == KV_Q8_0 && lane < PANEL; lane++) {
             kv_q8_clear(keys, lane, 1, d);
-            kv_q8_clear(values, lane, 0, d);
+            kv_q8_clear(values, lane, 0, width_of(kv, i, 0));
         }
     }
 }

@@ -12,7 +12,8 @@
  *
  * A layer that is a short convolution keeps no keys but a row of floats per token, for any type of
  * cache, as the values of its head 0: element j of token t: v[t * rows + j]. Its other heads are empty,
- * and so are those that a layer has less than another one. Layers may have heads of different widths.
+ * and so are those that a layer has less than another one. Layers may have heads of different widths,
+ * and values of another width than keys.
  *
  * Interleaved, for the fused path (fused_attend_tmpl.h), if a multiple of four heads has floats: in
  * every 16 floats of the arrays of four heads, quad (four floats) q of head h is exchanged with quad
@@ -52,13 +53,14 @@ struct kv {
     enum kv_type type;
     size_t panel;                  /* bytes of the keys, or values, of 16 tokens of a widest head */
     const struct kv_shape *shapes; /* [n_layer], or NULL: all layers have these heads */
+    const size_t *value_dims;      /* [n_layer] widths of values; NULL: those of keys */
     struct kv_store *prefix;       /* of tokens [0, n_prefix), whole panels; NULL: 0 */
     size_t n_prefix;
     struct kv_store *own; /* of the tokens after them */
     int interleaved;
 };
 
-/* `shapes` must outlive it. MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
+/* `shapes` must outlive it, and value_dims, which is NULL until a caller sets it. MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
             const struct kv_shape *shapes, mgpt_error *err);
 void kv_free(struct kv *kv);
@@ -85,7 +87,7 @@ void kv_interleave(struct kv *kv, size_t n, int interleaved);
  * `to` is not interleaved. */
 void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, size_t n);
 
-/* Copies a part as float32, [n][head_dim]; k or v may be NULL. Component i of a key is stored
+/* Copies a part as float32, [n][head_dim] and [n][value_dim]; k or v may be NULL. Component i of a key is stored
  * component order[i], or i when order is NULL. */
 void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, float *k, float *v);
 

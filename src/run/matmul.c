@@ -62,7 +62,7 @@ struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads)
     if (!slots)
         return NULL;
     slots->width = max_size(max_size(d->n_vocab, 2 * max_size(d->n_ff_most, expert)),
-                            max_size(k * d->n_embd, d->n_q + 2 * d->n_kv));
+                            max_size(k * d->n_embd, d->n_q + d->n_kv + d->n_v));
     slots->width = max_size(slots->width, max_size(d->kept_dim, d->n_q_latent));
     slots->width = max_size(slots->width, d->n_inputs);
     slots->y = mem_large(n_threads - 1, slots->width * sizeof *slots->y);

@@ -3,7 +3,7 @@
  *
  *     smear             x_t = x_t + s sigmoid(W x_t) x_{t-1}     after the embedding's norm, t > 0
  *     value embeddings  v_g = v_g + c sigmoid(W h)_g E[token]_g  for each KV head g
- *                       (Gemma 4: v_g = norm(v_g), where v is k in layers without a W_v)
+ *                       (Gemma 4: v_g = norm(v_g), where v is k in layers without a W_v; MiMo: v times a number)
  *     backout           x = x - b x_mid                          x_mid: x after layer n_layer / 2
  *     head gates        o_h = sigmoid(W h)_h o_h                 for each head h, or each value of it
  *                       (Laguna: log(1 + e^(W h)))
@@ -101,6 +101,8 @@ void add_token_values(pass *p, const struct layer *l, mat h)
     const struct model_shape *d = l->shape;
     mat g = {p->s->values + p->n * d->n_kv, p->n, d->n_head_kv};
     own_values(p, l);
+    if (p->model->value_scale != 1)
+        p->kernels->scale(p->v.at, p->model->value_scale, p->v.n * p->v.cols);
     if (!l->value_embd)
         return;
     gates(p, g, &l->value_gate, p->model->value_gate_scale, h, p->a.at);

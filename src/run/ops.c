@@ -213,13 +213,13 @@ static void kv_append_part(void *ctx, int worker, int n_workers)
 {
     const pass *p = ctx;
     const struct model_shape *d = p->model->layers[p->il].shape;
-    size_t n_kept = d->n_kept * d->kept_dim, turn = 0;
+    size_t n_keys = d->n_kept * d->kept_dim, n_values = d->n_kept * d->kept_value, turn = 0;
     for (size_t i = 0; i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
         for (size_t h = 0; h < d->n_kept; h++)
             if (turn++ % (size_t)n_workers == (size_t)worker)
                 kv_put(&seg->session->kv, p->kernels, (struct kv_part){p->il, h, seg->pos, seg->n},
-                       kept_keys(p) + seg->row * n_kept, kept_values(p) + seg->row * n_kept);
+                       kept_keys(p) + seg->row * n_keys, kept_values(p) + seg->row * n_values);
     }
 }
 

@@ -21,6 +21,7 @@ ignored()
     olmoe) echo attention.clamp_kqv ;;
     granitemoe_swa) echo rope.freq_base_swa ;;
     mellum) echo mgpt.attention.windows ;;
+    mimo_v2_flash) echo rope.dimension_count_swa, expert_weights_scale ;;
     minicpm3) echo embedding_scale, residual_scale, logit_scale ;;
     phimoe) echo expert_jitter ;;
     opt) echo mgpt.activation ;;

@@ -107,7 +107,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     """A model of `arch` with its required tensors and those that `optional` chooses."""
     archs, rows, convolution = read_slots(root)
     heads, vocab, inner = (2, 8, 3) if width < 256 else (1, 2, 1)
-    sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2, "H": heads, "G": 1,
+    sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "VALUES": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2, "H": heads, "G": 1,
              "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3, "COLUMNS": 2, "ONE": 1, "P": None, "LP": None,
              "R": 3, "KEPT": 5, "QR": 2, "NOPE": 1, "VALUE": 2, "KV_UP": 3 * heads, "Z": 2 * heads,
              "GATE": heads if arch in ("lfm3", "laguna") else 2 * heads}
@@ -124,6 +124,9 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
         entries.update({arch + key: n for key, n in (
             (".attention.kv_lora_rank", 3), (".attention.key_length", 3), (".attention.value_length", 2), (".rope.dimension_count", 2))})
         sizes.update({"Q": 3 * heads, "HEAD": 3})
+    if arch == "mimo2":
+        entries.update({arch + ".attention.value_length": 1, arch + ".attention.sliding_window": 3})
+        sizes.update({"VALUES": 1, "Z": heads})
     if arch in LFM:
         entries.update({arch + ".attention.head_count_kv": (0, 1)[:layers], arch + ".shortconv.l_cache": 3})
     if arch == "nanochat" and optional("attn_value_embd.weight"):
@@ -193,11 +196,13 @@ def gguf_models(root):
                 says = {k: v for k, v in says.items() if k != "use_parallel_residual"} # it has one norm
             if arch in ("deepseek2", "minicpm3"):
                 says = {k: v for k, v in says.items() if k != "attention.clamp_kqv"}
+            if arch == "mimo2":
+                says = {k: v for k, v in says.items() if k != "attention.sliding_window_pattern"} # sinks are in all layers
             yield "%s-says-%d" % (arch, i), gguf_model(root, arch, needs.match, more={
                 arch + "." + k: v for k, v in says.items()})
         yield arch + "-ours", gguf_model(root, arch, needs.match, more={
             "mgpt.activation": "gelu_erf", "mgpt.embedding_norm": arch != "microgpt",
-            "mgpt.attention.windows": (2, 0), arch + ".attention.sliding_window": 3})
+            "mgpt.attention.windows": (2, 3 if arch == "mimo2" else 0), arch + ".attention.sliding_window": 3})
     for kind, (_, n, _) in sorted(TYPES.items()):
         width = max(n, 4)
         yield "llama-" + kind, gguf_model(root, "llama", needs.match, kind, width, layers=1)
@@ -236,6 +241,9 @@ def sizes_of(config, layers):
     sizes = {heads: small_heads, key_heads: small_keys, projected: small_projected, 2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
              get("vocab_size"): vocab, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
+    if get("v_head_dim") and not get("kv_lora_rank"):  # MiMo: layers with a window have twice the KV heads
+        value = get("v_head_dim")
+        sizes.update({value: 3, heads * value: 3 * small_heads, key_heads * value: 3 * small_keys})
     experts = get("num_experts") or get("num_local_experts") or get("n_routed_experts") or get("moe_num_experts")
     if get("conv_L_cache"):
         # The width of the MLP is 24: two thirds of intermediate_size, 33, which is the vocabulary's size, too, in whole sixes.
@@ -271,6 +279,10 @@ def smaller_config(config, new, layers):
             value = value[:layers]
         if key == "num_attention_heads_per_layer":
             value = [new["num_attention_heads"]] * layers
+        if key == "v_head_dim" and not config.get("kv_lora_rank"):
+            value = 3
+        if key == "rope_parameters" and "sliding_attention" in value:
+            value = {kind: dict(rope, partial_rotary_factor=0.5) if rope.get("partial_rotary_factor", 1) not in (0.5, 1.0) else rope for kind, rope in value.items()}
         if key == "attention_types":
             value = [[["global"], layers]]
         if key == "rope_parameters" and "partial_rotary_factor" in value:

@@ -31,6 +31,15 @@ def models():
             shared_expert_intermediate_size=8, attention_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-6,
             rope_parameters={"full_attention": rope(500000.0, partial_rotary_factor=1.0)}), dict(
             what="a softplus gate for each value that heads mix, biases, no windows", patterns=())),
+        "mimo_v2_flash": (107, hf.MiMoV2FlashConfig(
+            **shape(22, 4, 1, 18, layers=5), head_dim=10, v_head_dim=7, moe_intermediate_size=13, n_routed_experts=6, num_experts_per_tok=2,
+            n_group=2, topk_group=1, routed_scaling_factor=1.5, norm_topk_prob=True, sliding_window=6, rms_norm_eps=1e-5,
+            layer_types=["full_attention", *["sliding_attention"] * 2, "full_attention", "sliding_attention"],
+            attention_value_scale=0.7, mlp_layer_types=["dense", *["sparse"] * 4],
+            rope_parameters={"full_attention": rope(5e6, partial_rotary_factor=0.4),
+                             "sliding_attention": rope(10000.0, partial_rotary_factor=0.6)}), dict(
+            what="values narrower than keys, times 0.7; two KV heads, sinks and a rope of their own in layers with a window, one KV "
+                 "head in the others; 2 of 6 experts in groups by sigmoids and a bias", patterns=(0, 1), qk=(1,))),
         "lfm3": (104, hf.Lfm3Config(
             **shape(18, 3, 1, 31, layers=5), head_dim=6, conv_L_cache=4, sliding_window=6, norm_eps=1e-5,
             layer_types=["conv", "full_attention", "sliding_attention", "conv", "sliding_attention"],

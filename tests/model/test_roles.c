@@ -199,7 +199,8 @@ static void check_layer(struct role_check *c, int i)
         if (!spec->n_latent)
             check_product(c, i, MGPT_W_K, MGPT_ATTN_IN, MGPT_K, 1, 1);
         if (!spec->value_gate && !spec->n_latent && !spec->row->v_norm)
-            check_product(c, i, MGPT_W_V, MGPT_ATTN_IN, MGPT_V, 1, 0);
+            check_product(c, i, MGPT_W_V, MGPT_ATTN_IN, MGPT_V,
+                          spec->value_scale != 0 ? spec->value_scale : 1, 0);
     }
     if (!behind)
         check_product(c, i, MGPT_W_O, MGPT_HEADS, MGPT_ATTN_OUT, scale, 0);

@@ -170,6 +170,7 @@ static const struct change {
     {"a value embedding", ZOO_NANOCHAT_SMEAR, TENSOR("blk.2.attn_value_embd.weight", 1.01f)},
     {"a value gate", ZOO_NANOCHAT_VALUES, TENSOR("blk.1.attn_value_gate.weight", 1.01f)},
     {"the scale of value gates", ZOO_NANOCHAT_VALUES, NUMBER(value_gate_scale, 1.001)},
+    {"the scale of values", ZOO_MIMO2, NUMBER(value_scale, 1.001)},
     {"smear of another scale", ZOO_NANOCHAT_SMEAR, BY(smear_more)},
     {"more backout", ZOO_NANOCHAT_SMEAR, BY(back_out_more)},
     {"growth of queries", ZOO_MISTRAL3, NUMBER(query_beta, 1.001)},

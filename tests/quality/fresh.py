@@ -30,7 +30,7 @@ import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
 from fresh_latent import axk1, deepseek_v2, deepseek_v3, latent, minicpm3, with_types, youtu  # noqa: E402
-from fresh_gates import afmoe, laguna, lfm3  # noqa: E402
+from fresh_gates import afmoe, laguna, lfm3, mimo  # noqa: E402
 from fresh_mixtures import cohere2_moe, dbrx, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
 from fresh_mixtures import routed, sparse, without  # noqa: E402
 from fresh_neox import neox, neox_japanese  # noqa: E402
@@ -340,6 +340,7 @@ TYPES = {
     'kolibri1': kolibri,
     'afmoe': afmoe,
     'laguna': laguna,
+    'mimo_v2_flash': mimo,
     'lfm3': lfm3,
     'dbrx': dbrx,
     'cohere2_moe': plain(hf.Cohere2MoeConfig, wide=True, more=cohere2_moe),

@@ -27,6 +27,23 @@ def laguna(d):
                            **d.bias('attention_bias'))
 
 
+def mimo(d):
+    """Layers with a window have twice the KV heads, sinks and a rope of their own; values have a width of their own."""
+    n = d.r.randint(2, 12)
+    keys = dict(d.shape(wide_heads=True), n_routed_experts=n, num_experts_per_tok=d.r.randint(1, n))
+    if keys['num_attention_heads'] % (2 * keys['num_key_value_heads']):
+        keys['num_attention_heads'] = 2 * keys['num_key_value_heads'] * d.of([1, 2])
+    mlps = [d.of(['dense', 'sparse', 'sparse']) for _ in range(d.layers)]
+    rotated = [d.of([0.5, 1.0]) for _ in range(2)]
+    ropes = {'full_attention': d.rope(kinds='default default yarn', rotated=rotated[0]),
+             'sliding_attention': d.rope(kinds='default', rotated=rotated[1])}
+    return hf.MiMoV2FlashConfig(**keys, layer_types=d.of([None, d.layer_types()]), moe_intermediate_size=d.r.randint(5, 40),
+                                v_head_dim=d.of([d.head_dim, 4, 12, 20]), sliding_window=d.r.randint(1, 30), mlp_layer_types=d.of([None, mlps]),
+                                attention_value_scale=d.of([None, 0.707, 1.5]), rope_parameters=d.of([ropes, ropes, ropes, None]),
+                                norm_topk_prob=d.of([True, True, False]), routed_scaling_factor=d.of([None, 1.0, 2.5]),
+                                **d.bias('attention_bias'))
+
+
 def lfm3(d):
     keys = dict(d.shape(), head_dim=d.head_dim, conv_L_cache=d.of([1, 3, 7]), sliding_window=d.r.randint(1, 30))
     types = [d.of(['conv', 'full_attention', 'sliding_attention']) for _ in range(d.layers)]

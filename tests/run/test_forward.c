@@ -142,7 +142,7 @@ static void check_softmax_row(const struct toy_spec *s, int layer, size_t pos, c
         assert_true(scores[j] > -INFINITY || weights[j] == 0);
         sum += weights[j];
     }
-    if (s->row->sinks ? !(sum < 1) : !(fabs(sum - 1) <= allowed))
+    if (toy_has_sinks(s, layer) ? !(sum < 1) : !(fabs(sum - 1) <= allowed))
         fail_msg("%s: layer %d, query %zu: weights sum to 1 %+.3g", s->label, layer, pos, sum - 1);
 }
 

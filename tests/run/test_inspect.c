@@ -31,15 +31,16 @@ static void check_sizes(const struct toy *m, const mgpt_info *info)
         return;
     }
     assert_int_equal(info->n_head, s->n_head_w > s->n_head ? s->n_head_w : s->n_head);
-    int heads = 0, width = 0, n_ff = 0;
+    int heads = 0, width = 0, value = 0, n_ff = 0;
     for (int i = 0; i < s->n_layer; i++) {
         heads = toy_heads_kv(s, i) > heads ? toy_heads_kv(s, i) : heads;
         width = toy_head_dim(s, i) > width ? toy_head_dim(s, i) : width;
+        value = toy_value_dim(s, i) > value ? toy_value_dim(s, i) : value;
         n_ff = toy_n_ff(s, i) > n_ff ? toy_n_ff(s, i) : n_ff;
     }
     assert_int_equal(info->n_head_kv, heads);
     assert_int_equal(info->head_dim, width);
-    assert_int_equal(info->value_dim, s->n_latent ? s->value_dim : width);
+    assert_int_equal(info->value_dim, value);
     assert_int_equal(info->n_latent, s->n_latent);
     assert_int_equal(info->n_ff, n_ff);
     assert_int_equal(info->gated, s->row->gated);
@@ -47,8 +48,9 @@ static void check_sizes(const struct toy *m, const mgpt_info *info)
     for (int i = 0; i < s->n_layer; i++)
         kv += (size_t)(toy_convolves(s, i) ? s->n_embd
                        : s->n_latent       ? 2 * (s->n_latent + s->rope_dims)
-                       : toy_shares(s, i)  ? 0
-                                           : 2 * toy_heads_kv(s, i) * toy_head_dim(s, i));
+                       : toy_shares(s, i)
+                           ? 0
+                           : toy_heads_kv(s, i) * (toy_head_dim(s, i) + toy_value_dim(s, i)));
     assert_true(info->kv_bytes == kv * sizeof(float));
 }
 
@@ -242,7 +244,7 @@ static void check_kv(const mgpt_session *session, const struct toy *m, const str
                      int layer, int head)
 {
     size_t d = (size_t)toy_head_dim(&m->spec, layer), n = t->n_tokens;
-    size_t w = m->spec.n_latent ? (size_t)m->spec.value_dim : d;
+    size_t w = (size_t)toy_value_dim(&m->spec, layer);
     int from = toy_source(&m->spec, layer);
     const struct trace_value *key = trace_at(t, MGPT_ROT_K, from);
     const struct trace_value *value = trace_at(t, MGPT_V, from);

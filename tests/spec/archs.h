@@ -77,6 +77,7 @@ static const struct arch {
     {" afmoe ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .embd_root = 1},
     {" laguna ", "silu", .pairs = 2, .full_every = 4, .full_first = 1, .local_plain = 1,
      .expert_norm = 1, .softplus_gates = 1},
+    {" mimo2 ", "silu", .pairs = 2, .local_plain = 1, .expert_norm = 1},
     {" lfm3 ", "silu", .pairs = 2, .embd_norm_last = 1},
     {" kolibri1 ", "silu", .pairs = 2, .full_every = 5, .rope_windowed = 1, .expert_norm = 1,
      .bias_of_scores = 1},

@@ -69,10 +69,13 @@ static void enter_layer(int layer)
     const struct item *heads = key("attention.head_count_kv");
     const struct item *queries = key("attention.head_count");
     size_t d = D; /* of latent attention: the model's */
-    int apart = a->v_norm && heads->type == ARRAY;
-    G = apart ? (size_t)number(heads->at + 12 + 4 * layer, 4) : (size_t)largest(heads, (double)H);
+    size_t own = heads->type == ARRAY ? (size_t)number(heads->at + 12 + 4 * layer, 4) : 0;
+    G = own ? own : (size_t)largest(heads, (double)H); /* a convolution has 0 */
     D = windowed_real(layer, "attention.key_length", "attention.key_length_swa", (double)(E / H));
     H = queries->type == ARRAY ? (size_t)number(queries->at + 12 + 4 * layer, 4) : H;
     F = part(layer, "ffn_down", "weight")->cols;
     G = R ? H : G, D = R ? d : D;
+    if (!R)
+        DV =
+            windowed_real(layer, "attention.value_length", "attention.value_length_swa", (double)D);
 }

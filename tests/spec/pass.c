@@ -95,9 +95,9 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
     }
 }
 
-/* o = softmax(q k' scale) v for the token at pos; keys and values are [position][G * D]. */
+/* o = softmax(q k' scale) v for the token at pos; keys are [position][G * D], values [position][G * W]. */
 static void attend(int layer, float *o, const float *q, const float *k, const float *v, size_t pos,
-                   double width)
+                   double width, size_t W)
 {
     size_t window = window_of(layer), n = pos + 1, first = window && n > window ? n - window : 0;
     const struct item *sinks = part(layer, "attn_sinks", "weight");
@@ -112,8 +112,8 @@ static void attend(int layer, float *o, const float *q, const float *k, const fl
     double alibi = real("attention.max_alibi_bias", a->alibi), heads = 1;
     while (heads * 2 <= (double)H)
         heads *= 2;
-    for (size_t h = 0; h < H; h++, q += D, o += D) {
-        size_t g = h / (H / G) * D;
+    for (size_t h = 0; h < H; h++, q += D, o += W) {
+        size_t g = h / (H / G) * D, gv = h / (H / G) * W;
         double step = (double)h < heads ? (double)h + 1 : (double)h - heads + 0.5;
         float slope = alibi > 0 ? (float)power(2, -alibi * step / heads) : 0;
         for (size_t t = first; t < n; t++) {
@@ -125,9 +125,9 @@ static void attend(int layer, float *o, const float *q, const float *k, const fl
         }
         s[n] = sinks->at ? element(sinks, 0, h) : 0; /* no key's */
         softmax(s + first, n - first + (sinks->at != NULL));
-        for (size_t j = 0; j < D; j++)
+        for (size_t j = 0; j < W; j++)
             for (size_t t = first; t < n; t++)
-                o[j] = fmaf(s[t], v[t * G * D + g + j], o[j]);
+                o[j] = fmaf(s[t], v[t * G * W + gv + j], o[j]);
     }
 }
 
@@ -175,7 +175,7 @@ static void latent_attention(int l, float *o, const float *h, float *rows, size_
         memcpy(q_kept + i * KEPT + R, q + i * D + nope, n_rot * sizeof *q);
     }
     G = 1, D = KEPT;
-    attend(l, o_kept, q_kept, rows, rows, pos, (double)d);
+    attend(l, o_kept, q_kept, rows, rows, pos, (double)d, D);
     G = H, D = d;
     for (size_t i = 0; i < H; i++)
         latent_matmul(l, 1, i, o + i * DV, DV, o_kept + i * KEPT, R);
@@ -184,21 +184,22 @@ static void latent_attention(int l, float *o, const float *h, float *rows, size_
 /* o = attention of h for the token at pos, whose keys and values it appends. */
 static void attention(int l, float *o, const float *h, float *keys, float *values, size_t pos)
 {
-    size_t Q = H * D, K = G * D, fused = part(l, "attn_qkv", "weight")->at != NULL;
-    float *q = floats(Q), *k = keys + pos * K, *v = values + pos * K;
+    size_t Q = H * D, K = G * D, KV = G * DV, fused = part(l, "attn_qkv", "weight")->at != NULL;
+    float *q = floats(Q), *k = keys + pos * K, *v = values + pos * KV;
     float limit = (float)real("attention.clamp_kqv", 0);
     int own = source_of(l) == l, keys_only = a->v_norm && !part(l, "attn_v", "weight")->at;
     matmul(l, fused ? "attn_qkv" : "attn_q", 0, q, Q, h);
     matmul(l, fused ? "attn_qkv" : "attn_k", fused * Q, k, own ? K : 0, h);
-    matmul(l, fused ? "attn_qkv" : "attn_v", fused * (Q + K), v, own && !keys_only ? K : 0, h);
+    matmul(l, fused ? "attn_qkv" : "attn_v", fused * (Q + K), v, own && !keys_only ? KV : 0, h);
     if (own && keys_only)
         memcpy(v, k, K * sizeof *v);
     if (own && a->v_norm)
         norm(l, "", v, v, K, D, 1);
-    clamp(v, own ? K : 0, limit);
-    double scale = 1; /* of rope: the norms of nanochat see it */
-    frequency(0, 2, 10000, &scale);
-    int rope_first = a->rope_first || (a->qk_norm && scale != 1);
+    clamp(v, own ? KV : 0, limit);
+    scale(v, own ? KV : 0, (float)real("attention.value_scale", 1));
+    double turns_by = 1; /* of rope: the norms of nanochat see it */
+    frequency(0, 2, 10000, &turns_by);
+    int rope_first = a->rope_first || (a->qk_norm && turns_by != 1);
     for (int step = 0; step < 2; step++)
         if (step == rope_first) {
             norm(l, "attn_q_norm", q, q, Q, D, a->qk_norm);
@@ -213,14 +214,14 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     double turns = floor((double)pos / context), beta = real("attention.temperature_scale", 0);
     for (size_t i = 0; beta > 0 && i < Q; i++)
         q[i] *= (float)(1 + beta * ln(1 + turns));
-    attend(l, o, q, keys, values, pos, (double)D);
-    size_t n =
-        part(l, "attn_gate", "weight")->rows; /* a row for each head, or each of its values */
+    attend(l, o, q, keys, values, pos, (double)D, DV);
+    size_t n = part(l, "attn_gate", "weight")->rows; /* of heads, or of their values */
     float *g = floats(n);
     matmul(l, "attn_gate", 0, g, n, h);
-    for (size_t i = 0; n && i < Q; i++)
-        o[i] *= a->softplus_gates ? (float)softplus_of((double)g[i / (Q / n)])
-                                  : activation("sigmoid", g[i / (Q / n)], NULL);
+    for (size_t i = 0; n && i < H * DV; i++) {
+        float gate = g[i * n / (H * DV)];
+        o[i] *= a->softplus_gates ? (float)softplus_of(gate) : activation("sigmoid", gate, NULL);
+    }
 }
 
 /* m = W_down(act(W_gate h) x W_up h), or W_down act(W_up h), for matrix e of the tensors whose names
@@ -254,15 +255,13 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
 static void weigh_experts(int l, float *w, size_t X)
 {
     static const char *const sigmoids =
-        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe afmoe laguna ";
+        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe afmoe laguna mimo2 ";
     const char *found = strstr(sigmoids, arch_name);
-    int usual = found && found[-1] == ' ' && found[strlen(arch_name)] == ' '
-                    ? 2
-                    : 0; /* 2: sigmoid, 3: softmax of the chosen */
-    char last[40];       /* latent attention and such a bias: sigmoids */
+    int usual = found && found[-1] == ' ' && found[strlen(arch_name)] == ' ' ? 2 : 0;
+    char last[40]; /* latent attention and such a bias: sigmoids */
     snprintf(last, sizeof last, "blk.%d.exp_probs_b.bias", (int)real("block_count", 1) - 1);
     usual = R && find(last)->at ? 2 : usual;
-    int gating = (int)real("expert_gating_func", usual);
+    int gating = (int)real("expert_gating_func", usual); /* 2: sigmoid, 3: softmax of the chosen */
     size_t used = (size_t)real("expert_used_count", 1);
     int normed = gating == 3 || real("expert_weights_norm", a->expert_norm) != 0;
     float *s = floats(X), sum = 0, by = (float)real("expert_weights_scale", 1);
@@ -413,6 +412,7 @@ static void open_model(const char *path)
     D = (size_t)real("attention.key_length", (double)(E / H));
     D = (size_t)fmax((double)D, real("attention.key_length_swa", 0));
     R = (size_t)real("attention.kv_lora_rank", 0);
+    DV = (size_t)real("attention.value_length", (double)D);
     if (R) {
         G = H;
         DV = (size_t)real("attention.value_length_mla", real("attention.value_length", 0));
@@ -428,8 +428,8 @@ int main(int argc, char **argv)
     FILE *out = argc > 2 && strcmp(argv[1], "-o") == 0 ? fopen(argv[2], "wb") : NULL;
     argv += out ? 2 : 0, argc -= out ? 2 : 0;
     open_model(argc > 1 ? argv[1] : "");
-    size_t n_layer = (size_t)real("block_count", 0), room = G * D > E ? G * D : E;
-    room = (size_t)argc * (room > KEPT ? room : KEPT);
+    size_t n_layer = (size_t)real("block_count", 0), room = G * (D > DV ? D : DV) + E + KEPT;
+    room *= (size_t)argc;
     float *k = floats(n_layer * room), *v = floats(n_layer * room), *logits = floats(V);
     for (size_t pos = 0; pos + 2 < (size_t)argc; pos++) {
         float *x = floats(E);

@@ -247,9 +247,9 @@ static void build_put_numbers(struct toy *m)
             toy_put_arch_u32(m, "attention.key_length_mla", s->head_dim);
             toy_put_arch_u32(m, "attention.value_length_mla", s->value_dim);
         }
-    } else if (s->head_dim * s->n_head != s->n_embd) {
+    } else if (s->head_dim * s->n_head != s->n_embd || s->value_dim != s->head_dim) {
         toy_put_arch_u32(m, "attention.key_length", s->head_dim);
-        toy_put_arch_u32(m, "attention.value_length", s->head_dim);
+        toy_put_arch_u32(m, "attention.value_length", s->value_dim);
     }
     toy_put_arch_u32(m, "rope.dimension_count", s->rope_dims);
     put_arch_f32(m, "rope.freq_base", s->rope_base);

@@ -44,10 +44,11 @@ struct toy_spec {
     const char *label; /* for messages */
     const char *arch;  /* a row of toy_arch.h */
     int n_layer, n_embd, n_head, n_ff, n_ctx, n_vocab;
-    int n_head_kv;                       /* 0: n_head */
-    int head_dim;                        /* 0: n_embd / n_head */
-    int rope_dims;                       /* 0: head_dim */
-    int n_latent, n_q_latent, value_dim; /* latent attention; the first 0: other attention */
+    int n_head_kv;            /* 0: n_head */
+    int head_dim;             /* 0: n_embd / n_head */
+    int rope_dims;            /* 0: head_dim */
+    int n_latent, n_q_latent; /* latent attention; the first 0: other attention */
+    int value_dim;            /* 0: as wide as keys */
     int latent_apart; /* attn_k_b and attn_v_b in place of attn_kv_b, with llama.cpp's newer keys */
     double rope_base; /* 0: 10000 */
     double eps;       /* 0: 1e-5 */
@@ -127,6 +128,16 @@ static inline int toy_source(const struct toy_spec *s, int layer)
 static inline int toy_head_dim(const struct toy_spec *s, int layer)
 {
     return s->head_dim_w && toy_window(s, layer) ? s->head_dim_w : s->head_dim;
+}
+
+static inline int toy_value_dim(const struct toy_spec *s, int layer)
+{
+    return s->value_dim != s->head_dim ? s->value_dim : toy_head_dim(s, layer);
+}
+
+static inline int toy_has_sinks(const struct toy_spec *s, int layer)
+{
+    return s->row->sinks == 1 || (s->row->sinks && toy_window(s, layer));
 }
 
 static inline int toy_heads(const struct toy_spec *s, int layer)

@@ -66,7 +66,7 @@ struct toy_arch {
     int gates;          /* of what heads mix: 1 for each head, 2 for each of its values, 3 either */
     int softplus_gates; /* not sigmoids */
     int full_first;     /* 1: the first layer of every full_every sees everything, not the last */
-    int sinks;          /* a score more for each head, without a key */
+    int sinks;          /* a score more for each head, without a key; 2: in layers with a window */
     int expert_biases;  /* the router and the experts have biases */
     double glu_limit;   /* where the file has no key; 0: none */
     double up_more;     /* the same */

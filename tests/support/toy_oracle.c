@@ -287,6 +287,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
         .n_gate = (size_t)toy_gates(s, layer),
         .n_head_kv = s->n_latent ? 0 : (size_t)toy_heads_kv(s, layer),
         .head_dim = s->n_latent ? 0 : (size_t)toy_head_dim(s, layer),
+        .value_dim = (size_t)toy_value_dim(s, layer),
         .n_rot = row->place <= PLACE_ALIBI ? 0 : (size_t)toy_rope_dims(s, layer),
         .n_ff = (size_t)toy_n_ff(s, layer),
         .others_keys = toy_shares(s, layer),

@@ -154,6 +154,7 @@ static void add_qkv(struct toy *m, int layer)
     const struct toy_spec *s = &m->spec;
     int E = s->n_embd, d = toy_head_dim(s, layer);
     int q_width = toy_heads(s, layer) * d, kv_width = toy_heads_kv(s, layer) * d;
+    int v_width = toy_heads_kv(s, layer) * toy_value_dim(s, layer);
     if (s->row->fused && !s->separate) {
         add_linear(m, layer, "attn_qkv", E, q_width + 2 * kv_width, 1.4);
         return;
@@ -162,12 +163,12 @@ static void add_qkv(struct toy *m, int layer)
     if (!toy_shares(s, layer))
         add_linear(m, layer, "attn_k", E, kv_width, 1.4);
     if (!toy_shares(s, layer) && !(s->keys_only && !toy_window(s, layer)))
-        add_linear(m, layer, "attn_v", E, kv_width, 1);
+        add_linear(m, layer, "attn_v", E, v_width, 1);
     if (!s->row->qkv_biases || s->biases)
         return;
     add_bias(m, layer, "attn_q", q_width);
     add_bias(m, layer, "attn_k", kv_width);
-    add_bias(m, layer, "attn_v", kv_width);
+    add_bias(m, layer, "attn_v", v_width);
 }
 
 /* A matrix of each head in one tensor. */
@@ -327,14 +328,12 @@ static void add_layer(struct toy *m, int layer)
             add_value_embd(m, layer);
         add_qk_norms(m, layer);
         snprintf(name, sizeof name, "blk.%d.attn_sinks.weight", layer);
-        if (s->row->sinks)
+        if (toy_has_sinks(s, layer))
             toy_add(m, name, TOY_F32, s->n_head, 0, 1, 1.5);
         snprintf(name, sizeof name, "blk.%d.attn_gate.weight", layer);
         if (s->row->gates)
             toy_add(m, name, s->type, E, toy_gates(s, layer), 0, 2 / sqrt(E));
-        add_linear(m, layer, "attn_output",
-                   toy_heads(s, layer) * (s->n_latent ? s->value_dim : toy_head_dim(s, layer)), E,
-                   1);
+        add_linear(m, layer, "attn_output", toy_heads(s, layer) * toy_value_dim(s, layer), E, 1);
     }
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_attention_norm");

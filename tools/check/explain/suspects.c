@@ -203,6 +203,7 @@ const struct suspect_row suspect_rows[] = {
      DO(edit_kv_heads, ORACLE_KV_SAME)},
     {"query head h reads KV head h / G, not h / (H / G)", BIT(SCORES) | BIT(HEADS), 0,
      DO(edit_kv_heads, ORACLE_KV_BY_NUMBER)},
+    {"values are not multiplied by their factor", BIT(V) | BIT(HEADS), 0, SET_SPEC(value_scale, 1), .common = 1, .switches = 1},
     {"queries do not grow with their position", BIT(ROT_Q), 0, SET_SPEC(query_beta, 0), .common = 1, .switches = 1},
     {"no clamp of q, k, v", AT_QKV, 0, SET_SPEC(qkv_clamp, 0), .common = 1, .switches = 1},
     {"norms of q and k|no norms of q and k", AT_ROPE | BIT(SCORES), 0, FLIP_SPEC(qk_norm), .common = 1, .switches = 1},

@@ -128,7 +128,7 @@ struct oracle_layer {
     double xielu[4];
     double attn_scale;
     /* For models whose layers differ; 0: the spec's. */
-    size_t n_head, n_head_kv, head_dim, n_rot, n_ff;
+    size_t n_head, n_head_kv, head_dim, value_dim, n_rot, n_ff;
     size_t n_gate;    /* with n_head */
     int others_keys;  /* its keys and values are those of the last layer before it that has some of
                                 its own, and a window, too, or none */

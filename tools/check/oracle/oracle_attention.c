@@ -173,7 +173,7 @@ static void grow_queries(const struct oracle *o)
 /* q, k and v of h, from one tensor or three. */
 static void project_each(struct oracle *o, int layer, int fused)
 {
-    size_t qw = o->qw, kw = o->kw;
+    size_t qw = o->qw, kw = o->kw, vw = o->vw;
     int raw = o->s->layers[layer].raw, own = !o->s->layers[layer].others_keys;
     oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_Q, 0, raw & ORACLE_RAW_Q ? o->x : o->h,
                   o->E, qw, o->q);
@@ -183,7 +183,7 @@ static void project_each(struct oracle *o, int layer, int fused)
     int keys_only = !fused && oracle_find(o, layer, MGPT_W_V, ".weight") == ORACLE_ABSENT;
     if (own && !keys_only)
         oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_V, fused ? qw + kw : 0,
-                      raw & ORACLE_RAW_V ? o->x : o->h, o->E, kw, o->v);
+                      raw & ORACLE_RAW_V ? o->x : o->h, o->E, vw, o->v);
     move_qk_biases(o, layer, fused, -1);
     if (o->s->qk_norm == ORACLE_QK_PLAIN) {
         clamp(o, o->q, qw);
@@ -193,7 +193,7 @@ static void project_each(struct oracle *o, int layer, int fused)
         memcpy(o->v, o->k, o->T * kw * sizeof *o->v);
     if (own && o->s->v_norm)
         math_norm(&o->plain, o->v, o->v, o->T * o->G, o->d, NULL, NULL);
-    clamp(o, o->v, own ? kw : 0);
+    clamp(o, o->v, own ? vw : 0);
     if (own)
         oracle_token_values(o, layer);
 }

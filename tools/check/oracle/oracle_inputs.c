@@ -13,7 +13,7 @@ void oracle_enter_layer(struct oracle *o, const struct oracle_layer *l)
     o->F = l->n_ff ? l->n_ff : o->s->n_ff;
     o->qw = o->H * o->d;
     o->kw = o->G * o->d;
-    o->vd = o->s->value_dim && !l->head_dim ? o->s->value_dim : o->d;
+    o->vd = l->value_dim ? l->value_dim : o->s->value_dim ? o->s->value_dim : o->d;
     o->vw = o->G * o->vd, o->zw = o->H * o->vd;
 }
 
@@ -38,6 +38,8 @@ void oracle_widen(struct oracle *o, size_t *F, size_t *conv, int *shares)
         *F = *F > o->F ? *F : o->F;
         q = q > o->qw ? q : o->qw;
         k = k > o->kw ? k : o->kw;
+        q = q > o->zw ? q : o->zw;
+        k = k > o->vw ? k : o->vw;
     }
     *F = *F > (size_t)o->s->n_input ? *F : (size_t)o->s->n_input;
     o->qw = q, o->kw = k, o->H = H;

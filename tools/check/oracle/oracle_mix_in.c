@@ -39,6 +39,8 @@ void oracle_smear(struct oracle *o)
 void oracle_token_values(struct oracle *o, int layer)
 {
     size_t columns = o->s->layers[layer].value_gate;
+    for (size_t i = 0; i < o->T * o->vw; i++)
+        o->v[i] *= o->s->value_scale;
     if (columns == 0)
         return;
     oracle_gates(o, layer, MGPT_VALUE_GATE, o->h, columns, o->G, o->z);

@@ -228,6 +228,7 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
                                  .n_gate = l->shape->n_gate,
                                  .n_head_kv = own ? l->shape->n_head_kv : 0,
                                  .head_dim = own ? l->shape->head_dim : 0,
+                                 .value_dim = own ? l->shape->value_dim : 0,
                                  .n_rot = own && l->rope ? l->rope->n_rot : 0,
                                  .n_ff = own ? l->shape->n_ff : 0,
                                  .others_keys = l->kv_from != (size_t)(l - m->layers),

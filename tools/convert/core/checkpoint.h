@@ -88,7 +88,7 @@ struct ckpt_hparams {
     const char *arch; /* general.architecture */
     uint32_t n_ctx, n_embd, n_layer, n_ff, n_head, n_head_kv, n_vocab;
     uint32_t head_dim;  /* attention.key_length and value_length; 0: n_embd / n_head, no keys */
-    uint32_t value_dim; /* attention.value_length of latent attention; 0: head_dim */
+    uint32_t value_dim; /* attention.value_length; 0: head_dim */
     uint32_t n_latent, n_q_latent; /* attention.kv_lora_rank, q_lora_rank; 0: no keys */
     uint32_t n_rot;                /* rope.dimension_count; 0: no rope, no key */
     uint32_t window;               /* attention.sliding_window: visible keys incl. self; 0: none */

@@ -88,7 +88,7 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
         {"attention.sliding_window",
          " afmoe cohere2 cohere2moe exaone-moe gemma2 gemma3 gemma4 gpt-oss granite_swa "
-         "laguna lfm2 mellum olmo2 ",
+         "laguna lfm2 mellum mimo2 olmo2 ",
          hp->window && !hp->windows && !has_own_windows(hp)},
         {"attention.scale", " granite granite_swa granitemoe ",
          hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
@@ -102,9 +102,10 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
          hp->residual_scale > 0 && !factors},
         {"logit_scale", " cohere2 cohere2moe command-r granite granite_swa granitemoe minicpm ",
          hp->logit_scale > 0 && !factors},
-        {"rope.freq_base_swa", " afmoe exaone-moe gemma2 gemma3 gemma4 laguna mellum ",
+        {"rope.freq_base_swa", " afmoe exaone-moe gemma2 gemma3 gemma4 laguna mellum mimo2 ",
          hp->rope_base_local > 0 &&
              !(a && a->local_unscaled && hp->rope_base_local == hp->rope_base)},
+        {"rope.dimension_count_swa", " gemma4 laguna ", hp->n_rot_swa > 0},
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
         {"rope.scaling.yarn_beta_slow", "", hp->rope_beta_slow > 0 && hp->rope_beta_slow != 1},
         {"swiglu_limit", "", hp->glu_limit > 0 && a && hp->glu_limit != (float)a->glu_limit},
@@ -196,6 +197,7 @@ static struct ckpt_hparams copied_hparams(struct checkpoint *c, const struct ggu
         .n_embd = copied_count(g, arch, "embedding_length"),
         .n_head = copied_count(g, arch, "attention.head_count"),
         .window = copied_count(g, arch, "attention.sliding_window"),
+        .n_rot_swa = copied_count(g, arch, "rope.dimension_count_swa"),
         .expert_groups = copied_count(g, arch, "expert_group_count"),
         .expert_sigmoid = copied_count(g, arch, "expert_gating_func"),
         .rope_base = (float)copied(g, arch, "rope.freq_base"),

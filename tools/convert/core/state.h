@@ -208,7 +208,7 @@ struct state_row {
 /* What the letters mean. E: n_embd; V: n_vocab; T: n_ctx; F: n_ff; Q: n_head * head_dim; K:
  * n_head_kv * head_dim; P: Q + 2 K; H: head_dim; A: n_head; G: n_head_kv; L: n_layer;
  * R: 2 F (a gate stacked on an up); B: 3 E; of latent attention C: n_latent; D: C + n_rot; U: n_q_latent;
- * W: n_head * (head_dim - n_rot + value_dim); Z: n_head * value_dim. Taken from c->hp. */
+ * W: n_head * (head_dim - n_rot + value_dim); Z: n_head * value_dim; M: n_head_kv * value_dim. Taken from c->hp. */
 uint64_t state_size(const struct ckpt_hparams *hp, char letter);
 
 /* The name of a row's tensor, or of its bias, from its `from` or `to`. */

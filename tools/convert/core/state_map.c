@@ -44,6 +44,8 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
         return heads * (hd - hp->n_rot + hp->value_dim);
     case 'Z':
         return heads * hp->value_dim;
+    case 'M':
+        return (uint64_t)hp->n_head_kv * hp->value_dim;
     case 'I':
         return hp->n_input;
     case 'J':

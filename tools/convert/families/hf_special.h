@@ -73,7 +73,7 @@ hf_step_fn hf_litgpt;
 hf_step_fn hf_routed, hf_experts_of, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe;
 hf_step_fn hf_minimax_m2, hf_hy_v3, hf_granite_4, hf_mlp_types, hf_cohere2_moe, hf_afmoe;
 hf_step_fn hf_dbrx;
-hf_step_fn hf_laguna; /* hf_laguna.c */
+hf_step_fn hf_laguna, hf_mimo; /* hf_laguna.c, hf_mimo.c */
 
 /* Reads n_group and topk_group; a group has `least` experts or more. */
 void hf_groups_of(struct hf_model *m, uint32_t least);

@@ -23,7 +23,7 @@ SHAPES = {
 OF_MODEL = ('token_embd', 'position_embd', 'token_embd_norm', 'per_layer_token_embd', 'per_layer_model_proj',
             'per_layer_proj_norm', 'output_norm', 'output.bias')  # the others are of layers
 OF_RESIDUAL = [name for name, shape in SHAPES.items() if name.endswith(('norm', 'norm_2')) and shape == 'E']
-LETTERS = 'EVTFQKPHAGLRBCDUWZIJO'
+LETTERS = 'EVTFQKPHAGLRBCDUWZMIJO'
 
 FLAGS = {'bias': 'STATE_BIAS', 'transposed': 'STATE_TRANSPOSED', 'grouped': 'STATE_GROUPED', 'attention': 'STATE_ATTENTION',
          'convolution': 'STATE_CONVOLUTION', '+1': 'STATE_PLUS_ONE', 'variant': 'HF_VARIANT', 'usual': 'HF_USUAL',
