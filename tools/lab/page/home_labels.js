@@ -142,7 +142,7 @@ const HomeLabels = (() => {
         d.rect(C.line, d.sx(m.x), base, m.w * s, 1);
         m.ids.forEach((id, i) => {
             const x = d.sx(m.X(i)), on = id === best, was = before ? (Math.min(1, before[id] / p[best])) * high : 0;
-            if (was) d.g.fillRect(x, base - was, wide, was);
+            if (was) d.rect(C.line, x, base - was, wide, was);
             d.g.globalAlpha = on ? 1 : 0.6;
             d.rect(on ? C.accent : C.soft, x + wide * 0.14, base - (p[id] / p[best]) * high, Math.max(0.7, wide * 0.72), (p[id] / p[best]) * high);
             d.g.globalAlpha = 1;
