@@ -200,6 +200,7 @@ static struct ckpt_hparams copied_hparams(struct checkpoint *c, const struct ggu
         .n_rot_swa = copied_count(g, arch, "rope.dimension_count_swa"),
         .expert_groups = copied_count(g, arch, "expert_group_count"),
         .expert_sigmoid = copied_count(g, arch, "expert_gating_func"),
+        .expert_scale = (float)copied(g, arch, "expert_weights_scale"),
         .rope_base = (float)copied(g, arch, "rope.freq_base"),
         .rope_base_local = (float)copied(g, arch, "rope.freq_base_swa"),
         .rope_beta_fast = (float)copied(g, arch, "rope.scaling.yarn_beta_fast"),
