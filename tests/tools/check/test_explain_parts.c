@@ -274,6 +274,20 @@ static const struct toy_spec inputs = {.label = "inputs of layers",
                                        .n_input = 6,
                                        .seed = 50};
 
+static const struct toy_spec values = {.label = "factor of values",
+                                       .arch = "mimo2",
+                                       .n_layer = 2,
+                                       .n_embd = 32,
+                                       .n_head = 4,
+                                       .n_head_kv = 2,
+                                       .head_dim = 12,
+                                       .value_dim = 8,
+                                       .n_ff = 24,
+                                       .n_ctx = 40,
+                                       .n_vocab = 60,
+                                       .value_scale = 0.7,
+                                       .seed = 51};
+
 static void sigmoids(struct oracle_spec *spec, struct oracle_layer *layers)
 {
     (void)layers;
@@ -305,6 +319,12 @@ static void no_inputs(struct oracle_spec *spec, struct oracle_layer *layers)
     spec->n_input = 0;
 }
 
+static void whole_values(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->value_scale = 1;
+}
+
 /* Where layers have other numbers of heads, patterns of all are compared and heads of each are moved. */
 TEST(parts_of_newer_models)
 {
@@ -321,6 +341,8 @@ TEST(parts_of_newer_models)
          .differs = plain_softmax},
         {"chosen scores", &phimoe, NULL, weights, "softmax over the chosen scores", BY_LOGITS,
          .differs = chosen_softmax},
+        {"factor of values", &values, NULL, "blocks.0.attn.hook_v",
+         "values are not multiplied by their factor", BY_LOGITS, .differs = whole_values},
         {"inputs", &inputs, NULL, "blocks.0.hook_resid_post", "the inputs of layers", BY_LOGITS,
          .differs = no_inputs}};
     size_t missed = 0;
