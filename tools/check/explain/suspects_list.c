@@ -14,13 +14,12 @@
 
 /* ---- a suspect from a row ---------------------------------------------------------------------- */
 
-/* The part of a text "A|B" that holds for the model. */
+/* The part of a text "A|B" that holds for the model. What is flipped is a number of the spec or of layers. */
 static void choose_text(const struct suspect_row *row, const struct whatif *w, char *text,
                         size_t cap)
 {
     const char *bar = strchr(row->text, '|');
-    int of_spec = row->edit.apply == flip_spec || row->edit.apply == flip_experts;
-    const void *base = of_spec ? (const void *)&w->spec : w->layers;
+    const void *base = row->edit.apply == flip_layers ? (const void *)w->layers : &w->spec;
     int there = base == &w->spec || w->spec.n_layer > 0;
     int set = bar && there && *(const int *)(const void *)((const char *)base + row->edit.member);
     if (set)
