@@ -209,7 +209,7 @@ int answer_read(const struct answer *a, size_t i, size_t pos, size_t head, doubl
 
 size_t answer_heads(const struct answer *a, size_t i)
 {
-    return a->hooks[i].rows / a->n_rows;
+    return i < a->n_hooks ? a->hooks[i].rows / a->n_rows : 1; /* n_hooks: logits */
 }
 
 size_t answer_widest(const struct answer *a)
