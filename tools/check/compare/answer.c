@@ -50,8 +50,10 @@ static int source_logits(void *user, size_t row, double *out, mgpt_error *err)
 /* Attention of a layer is compared if the model has as many heads there. */
 static void compare_heads(struct answer *a, struct ref_hook *hook, const mgpt_model *model)
 {
+    if (!answer_is_attention(hook->point))
+        return;
     size_t theirs = hook->rows / a->n_rows, ours = (size_t)engine_heads(model, hook->layer);
-    if (!answer_is_attention(hook->point) || hook->rows == ours * a->n_rows)
+    if (hook->rows == ours * a->n_rows)
         return;
     a->other_heads = theirs, a->own_heads = ours;
     hook->layer = NOT_COMPARED;
@@ -61,12 +63,12 @@ int answer_open(struct answer *a, struct reference *ref, const mgpt_model *model
                 size_t limit, mgpt_error *err)
 {
     mgpt_info info;
+    if (mgpt_get_info(model, &info, err) < 0)
+        return MGPT_EARG;
     struct ref_sequence tokens = reference_sequence(ref, sequence);
     size_t n_hooks = reference_n_hooks(ref);
     struct source *source = mem_new(1, sizeof *source);
     struct ref_hook *hooks = mem_new(n_hooks, sizeof *hooks);
-    if (mgpt_get_info(model, &info, err) < 0)
-        return MGPT_EARG;
     *a = (struct answer){.tokens = tokens.ids,
                          .n = limit && limit < tokens.n ? limit : tokens.n,
                          .n_vocab = (size_t)info.n_vocab,
