@@ -10,25 +10,19 @@ import os
 import random
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import zipfile
 
+from checks import finish, holds, run_text
+
 mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 MODEL = root + '/weights/shakespeare.gguf'
 TEXT = open(root + '/README.md', encoding='ascii', errors='ignore').read()
-failed = []
-
-
-def check(what, ok, seen=''):
-    print('ok' if ok else 'not ok', what, seen if not ok else '')
-    if not ok:
-        failed.append(what)
 
 
 def run(*args):
-    return subprocess.run([mgpt, *args], capture_output=True, text=True)
+    return run_text(mgpt, *args)
 
 
 def read_gguf(path):
@@ -98,12 +92,12 @@ def chunks_begin_with_bos():
             'blocks.0.ln1.hook_normalized': ['blk.0.attn_' + x for x in 'qkv'], 'blocks.0.attn.hook_z': ['blk.0.attn_output'],
             'blocks.0.ln2.hook_normalized': ['blk.0.ffn_up'], 'blocks.0.mlp.hook_post': ['blk.0.ffn_down'], 'blocks.0.hook_resid_post': ['output']})
     tensors = read_gguf('names.gguf')[1] if r.returncode == 0 else {}
-    check('BOS in front: tensors', {n + e for n in sums for e in ('.in_sum2', '.counts')} == set(tensors), str(sorted(tensors)) + r.stderr)
-    check('BOS in front: counts', all(tensors[n + '.counts'][0] == 24 for n in sums), {n: list(tensors[n + '.counts']) for n in sums})
+    holds('BOS in front: tensors', {n + e for n in sums for e in ('.in_sum2', '.counts')} == set(tensors), str(sorted(tensors)) + r.stderr)
+    holds('BOS in front: counts', all(tensors[n + '.counts'][0] == 24 for n in sums), {n: list(tensors[n + '.counts']) for n in sums})
     worst = max((abs(a - b) / (abs(b) + 1e-3), n) for n, s in sums.items() for a, b in zip(tensors[n + '.in_sum2'], s))
-    check('BOS in front: sums are those of the values that trace shows', worst[0] < 1e-5, worst)
+    holds('BOS in front: sums are those of the values that trace shows', worst[0] < 1e-5, worst)
     r = run('imatrix', model, '-f', 'names.txt', '-o', 'plain.gguf')
-    check('without --head', set(read_gguf('plain.gguf')[1]) == {n for n in tensors if not n.startswith('output')}, r.stderr)
+    holds('without --head', set(read_gguf('plain.gguf')[1]) == {n for n in tensors if not n.startswith('output')}, r.stderr)
 
 
 def measure():
@@ -111,9 +105,9 @@ def measure():
     with open('text.txt', 'w') as file:
         file.write(''.join(c for c in TEXT if c.isalpha() or c in ' .,\n')[:150])
     r = run('imatrix', MODEL, '-f', 'text.txt', '-o', 'm.gguf', '--chunk', '60')
-    check('imatrix', r.returncode == 0 and 'wrote m.gguf: 42 matrices, 2 chunks of 60 tokens' in r.stderr, r.stderr)
+    holds('imatrix', r.returncode == 0 and 'wrote m.gguf: 42 matrices, 2 chunks of 60 tokens' in r.stderr, r.stderr)
     keys, tensors = read_gguf('m.gguf')
-    check('its keys', keys == {'general.type': 'imatrix', 'imatrix.datasets': ['text.txt'], 'imatrix.chunk_count': 2,
+    holds('its keys', keys == {'general.type': 'imatrix', 'imatrix.datasets': ['text.txt'], 'imatrix.chunk_count': 2,
                                'imatrix.chunk_size': 60, 'general.alignment': 32}, keys)
     text = open('text.txt').read()
     sums = {}
@@ -122,12 +116,12 @@ def measure():
                                                    for hook, kinds in (('ln1.hook_normalized', 'attn_q attn_k attn_v'), ('attn.hook_z', 'attn_output'),
                                                                        ('ln2.hook_normalized', 'ffn_gate ffn_up'), ('mlp.hook_post', 'ffn_down'))
                                                    for layer in range(6)})
-    check('tensors', {n + e for n in sums for e in ('.in_sum2', '.counts')} == set(tensors), sorted(tensors)[:4])
+    holds('tensors', {n + e for n in sums for e in ('.in_sum2', '.counts')} == set(tensors), sorted(tensors)[:4])
     worst = max(abs(a - b) / (abs(b) + 1e-3) for n, s in sums.items() for a, b in zip(tensors[n + '.in_sum2'], s))
-    check('sums are those of the values that trace shows', worst < 1e-5, worst)
-    check('counts', all(tensors[n + '.counts'][0] == 120 for n in sums), '')
+    holds('sums are those of the values that trace shows', worst < 1e-5, worst)
+    holds('counts', all(tensors[n + '.counts'][0] == 120 for n in sums), '')
     r = run('imatrix', MODEL, '-f', 'text.txt', '-o', 'one.gguf', '-n', '1', '--chunk', '60')
-    check('-n 1', '1 chunks' in r.stderr and read_gguf('one.gguf')[1]['blk.0.attn_q.weight.counts'][0] == 60, r.stderr)
+    holds('-n 1', '1 chunks' in r.stderr and read_gguf('one.gguf')[1]['blk.0.attn_q.weight.counts'][0] == 60, r.stderr)
     return tensors
 
 
@@ -142,29 +136,29 @@ def kl(path):
 
 def use(tensors):
     open('old.dat', 'wb').write(old_form(tensors))
-    check('the text of 10,000 characters', run('imatrix', MODEL, '-f', 'long.txt', '-o', 'long.gguf').returncode == 0)
+    holds('the text of 10,000 characters', run('imatrix', MODEL, '-f', 'long.txt', '-o', 'long.gguf').returncode == 0)
     for kind in ('q4_1', 'q5_1'):
         run('convert', MODEL, 'plain.gguf', '--type', kind)
         r = run('convert', MODEL, 'weighed.gguf', '--type', kind, '--imatrix', 'long.gguf')
-        check(kind + ' with it', r.returncode == 0 and '42 matrices are rounded by importance' in r.stderr, r.stderr)
+        holds(kind + ' with it', r.returncode == 0 and '42 matrices are rounded by importance' in r.stderr, r.stderr)
         plain, weighed = kl('plain.gguf'), kl('weighed.gguf')
-        check('%s: mean KL %.5f, with it %.5f' % (kind, plain, weighed), weighed < plain)
+        holds('%s: mean KL %.5f, with it %.5f' % (kind, plain, weighed), weighed < plain)
     run('convert', MODEL, 'a.gguf', '--type', 'q4_0', '--imatrix', 'm.gguf')
     r = run('convert', MODEL, 'b.gguf', '--type', 'q4_0', '--imatrix', 'old.dat')
     same = sum(a == b for a, b in zip(open('a.gguf', 'rb').read(), open('b.gguf', 'rb').read()))
-    check('the older form', r.returncode == 0 and same > 0.999 * os.path.getsize('a.gguf'), r.stderr)
+    holds('the older form', r.returncode == 0 and same > 0.999 * os.path.getsize('a.gguf'), r.stderr)
     run('convert', MODEL, 'a.gguf', '--type', 'q8_0')
     run('convert', MODEL, 'b.gguf', '--type', 'q8_0', '--imatrix', 'm.gguf')
-    check('q8_0 is the same with it', open('a.gguf', 'rb').read() == open('b.gguf', 'rb').read())
+    holds('q8_0 is the same with it', open('a.gguf', 'rb').read() == open('b.gguf', 'rb').read())
     r = run('convert', MODEL, 'c.gguf', '--type', 'q2_k_s')
-    check('q2_k_s needs it', r.returncode == 2 and '--type q2_k_s needs --imatrix' in r.stderr, r.stderr)
-    check('and has it', run('convert', MODEL, 'c.gguf', '--type', 'q2_k_s', '--imatrix', 'm.gguf').returncode == 0)
+    holds('q2_k_s needs it', r.returncode == 2 and '--type q2_k_s needs --imatrix' in r.stderr, r.stderr)
+    holds('and has it', run('convert', MODEL, 'c.gguf', '--type', 'q2_k_s', '--imatrix', 'm.gguf').returncode == 0)
 
 
 def refused(what, bytes_, text):
     open('bad', 'wb').write(bytes_)
     r = run('convert', MODEL, 'no.gguf', '--type', 'q4_0', '--imatrix', 'bad')
-    check(what, r.returncode == 3 and text in r.stderr and r.stderr.count('\n') == 1 and not os.path.exists('no.gguf'), r.stderr)
+    holds(what, r.returncode == 3 and text in r.stderr and r.stderr.count('\n') == 1 and not os.path.exists('no.gguf'), r.stderr)
 
 
 def refuse(tensors):
@@ -187,10 +181,10 @@ def refuse(tensors):
                     cut[rng.randrange(min(len(cut), 4000))] = rng.randrange(256)
             open('bad', 'wb').write(cut)
             codes.add(run('convert', MODEL, 'x.gguf', '--type', 'q4_0', '--imatrix', 'bad').returncode)
-    check('damaged files are refused or used', codes <= {0, 3}, codes)
+    holds('damaged files are refused or used', codes <= {0, 3}, codes)
     for args in ((), ('-f', 'text.txt'), ('-o', 'x.gguf'), ('-f', 'text.txt', '--ids', '1', '-o', 'x.gguf')):
-        check('imatrix %s' % ' '.join(args), run('imatrix', MODEL, *args).returncode == 2)
-    check('a chunk beyond the context', run('imatrix', MODEL, '-f', 'text.txt', '-o', 'x.gguf', '--chunk', '257').returncode == 2)
+        holds('imatrix %s' % ' '.join(args), run('imatrix', MODEL, *args).returncode == 2)
+    holds('a chunk beyond the context', run('imatrix', MODEL, '-f', 'text.txt', '-o', 'x.gguf', '--chunk', '257').returncode == 2)
 
 
 def every_matrix_is_seen():
@@ -199,9 +193,9 @@ def every_matrix_is_seen():
         run('convert', root + '/tests/golden/' + name, 'model.gguf', '--no-tokenizer')
         r = run('imatrix', 'model.gguf', '--ids', ','.join(str(3 + i % 20) for i in range(30)), '-o', 'seen.gguf', '--head')
         counts = {n: sum(v) for n, v in read_gguf('seen.gguf')[1].items() if n.endswith('.counts')} if r.returncode == 0 else {}
-        check(f'{name}: no matrix without a count', counts and all(counts.values()), r.stderr + str([n for n, v in counts.items() if not v]))
+        holds(f'{name}: no matrix without a count', counts and all(counts.values()), r.stderr + str([n for n, v in counts.items() if not v]))
         down = 'blk.1.attn_kv_a_mqa.weight.counts' in counts
-        check(f'{name}: the latent', down == (name in ('deepseek_v2', 'deepseek_v3', 'minicpm3')), '')
+        holds(f'{name}: the latent', down == (name in ('deepseek_v2', 'deepseek_v3', 'minicpm3')), '')
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -214,4 +208,4 @@ with tempfile.TemporaryDirectory() as folder:
     every_matrix_is_seen()
     chunks_begin_with_bos()
     os.chdir('/')
-sys.exit(bool(failed))
+finish()

@@ -9,26 +9,19 @@ import os
 import random
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 
+from checks import finish, holds, run_text
 from split_gguf import parse
 
 mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 PLACES = r'"(?P<tensor>[^"]+)"(?: row (?P<row>\d+))?(?: column (?P<column>\d+))?'
 LINE = re.compile(r'^(?P<what>cause|hint) +' + PLACES + r'(?:: (?P<ours>\S+) here, (?P<theirs>\S+) in the reference)?(?P<rest>.*)$', re.M)
-failed = []
-
-
-def check(what, ok, seen=''):
-    print('ok' if ok else 'not ok', what, seen if not ok else '')
-    if not ok:
-        failed.append(what)
 
 
 def run(*args):
-    return subprocess.run([mgpt, *args], capture_output=True, text=True)
+    return run_text(mgpt, *args)
 
 
 def tensors_of(data):
@@ -55,14 +48,14 @@ def one(path, name, place, row, column, value, reference):
     r, j = run('check', 'changed.gguf', reference, '--explain'), run('check', 'changed.gguf', reference, '--explain', '--json')
     found, weight = LINE.search(r.stdout), json.loads(j.stdout.splitlines()[-1])['weight']
     line = found[0] if found else r.stdout[-700:] + r.stderr
-    check(what + ': exit code', r.returncode == j.returncode == 1, r.returncode)
-    check(what + ': its place', found and [found[x] for x in ('tensor', 'row', 'column')] == [name, str(row), str(column)], line)
-    check(what + ': its place in JSON', weight and (weight['tensor'], weight['row'], weight['column']) == (name, row, column), weight)
+    holds(what + ': exit code', r.returncode == j.returncode == 1, r.returncode)
+    holds(what + ': its place', found and [found[x] for x in ('tensor', 'row', 'column')] == [name, str(row), str(column)], line)
+    holds(what + ': its place in JSON', weight and (weight['tensor'], weight['row'], weight['column']) == (name, row, column), weight)
     if math.isnan(after) and found and found['what'] == 'hint':  # its input is 0 in all rows
-        check(what + ': it is NaN', found['rest'] == ' is nan' and weight['ours'] is None, line)
+        holds(what + ': it is NaN', found['rest'] == ' is nan' and weight['ours'] is None, line)
     elif found and weight:
-        check(what + ': its values', found['what'] == 'cause' and near(found['ours'], after) and near(found['theirs'], before), line)
-        check(what + ': its values in JSON', near(weight['ours'], after) and near(weight['reference'], before), weight)
+        holds(what + ': its values', found['what'] == 'cause' and near(found['ours'], after) and near(found['theirs'], before), line)
+        holds(what + ': its values in JSON', near(weight['ours'], after) and near(weight['reference'], before), weight)
 
 
 def model(path, prompt, names):
@@ -84,4 +77,4 @@ with tempfile.TemporaryDirectory() as folder:
         kinds = re.compile(r'(blk\.1\.(ffn_gate|attn_qkv|attn_v|attn_k|attn_output|ffn_down|ffn_up)|output)\.weight')
         model(path, ('--ids', '1,5,2,9,14,7,3,11'), list(filter(kinds.fullmatch, tensors_of(open(path, 'rb').read()))))
     os.chdir('/')
-sys.exit(bool(failed))
+finish()

@@ -13,6 +13,8 @@ import sys
 import tempfile
 import zipfile
 
+from checks import finish, holds
+
 MGPT, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 IDS = [1, 5, 2, 9, 14]
 N = len(IDS)
@@ -20,13 +22,6 @@ MODELS = '''laguna laguna_values afmoe gptj phi gpt1 gpt2 llama gemma2 gemma3 ge
     exaone4 gpt_oss cohere2 granite olmoe gpt_neox falcon'''.split()
 CAPS, ALIBI = {'gemma2': 2.0}, {'bloom': 3, 'mpt': 6}  # of the configurations: a cap of scores; heads, whose slopes begin at 2^-8
 NUMBER = r'([-+]?(?:\d[\d.e+-]*|nan|inf))'
-failed = []
-
-
-def check(what, ok, seen=''):
-    if not ok:
-        print('not ok', what, seen)
-        failed.append(what)
 
 
 def traced(path):
@@ -68,11 +63,11 @@ def check_residuals(name, path, values):
     """/r: each row has the lengths of the hook that it is called after."""
     rows = re.findall(r'^(\d+) (pre|mid|post) +(.*)$', say(path, '/r')[0], re.M)
     hooks = [h for h in values if 'hook_resid_' in h and (h.endswith(('mid', 'post')) or h.startswith('blocks.0.'))]
-    check(name + ' /r: its rows', len(rows) == len(hooks), [r[:2] for r in rows])
+    holds(name + ' /r: its rows', len(rows) == len(hooks), [r[:2] for r in rows])
     for layer, half, numbers in rows:
         hook = 'blocks.%s.hook_resid_%s' % (layer, half)
         want = [math.sqrt(sum(v * v for v in row(values, hook, t))) for t in range(N)] if hook in values else []
-        check('%s /r: %s %s' % (name, layer, half), all(map(near, numbers.split(), want)) and len(want) == N, numbers)
+        holds('%s /r: %s %s' % (name, layer, half), all(map(near, numbers.split(), want)) and len(want) == N, numbers)
 
 
 def slope(n, head):
@@ -89,17 +84,17 @@ def check_score(name, path, layer, head):
         scaled = re.search(r'^(?:/ sqrt\(\d+\)|\* \S+) +' + NUMBER, shown, re.M)
         found = re.search(r"^engine's score +" + NUMBER + '(.*)$', shown, re.M)
         if not found:  # a window
-            check(what + 'not seen', 'does not see key' in shown and 'ALiBi' not in shown, shown[-300:])
+            holds(what + 'not seen', 'does not see key' in shown and 'ALiBi' not in shown, shown[-300:])
             continue
         x, by, added = float(scaled[1]), 0.05 if eight else 1e-5, re.findall(r'^ALiBi, (\d+) back +' + NUMBER, shown, re.M)
         want = -slope(ALIBI[name], head) * (query - key) if name in ALIBI else 0
-        check(what + 'ALiBi', len(added) == (name in ALIBI and key < query) and all(int(n) == query - key and abs(float(a) - want) < by for n, a in added), added)
+        holds(what + 'ALiBi', len(added) == (name in ALIBI and key < query) and all(int(n) == query - key and abs(float(a) - want) < by for n, a in added), added)
         want = CAPS[name] * math.tanh(x / CAPS[name]) if name in CAPS else x + want
-        check(what + 'the score', abs(float(found[1]) - want) <= by * max(1, abs(x)), (found[0], want))
+        holds(what + 'the score', abs(float(found[1]) - want) <= by * max(1, abs(x)), (found[0], want))
         notes = {'   (with a query of 8 bits)'} if eight else {"   (after the model's cap)"} if name in CAPS else {''}
         if name in CAPS and not eight and abs(want - x) < 1e-5:  # rounding may be as large
             notes.add('')
-        check(what + 'its note', found[2] in notes, found[0])
+        holds(what + 'its note', found[2] in notes, found[0])
 
 
 def check_head(name, path, values, layer, head):
@@ -107,22 +102,22 @@ def check_head(name, path, values, layer, head):
     place = 'blocks.%d.attn.' % layer
     shown = say(path, '/v %d %d -1' % (layer, head))[0]
     differs = re.search(r'differs from z by at most ' + NUMBER, shown)
-    check(what + ' /v: weights and values give z', differs and float(differs[1]) < 1e-5, shown[-200:])
+    holds(what + ' /v: weights and values give z', differs and float(differs[1]) < 1e-5, shown[-200:])
     weights = re.findall(r'^ *(\d+) \S+ +' + NUMBER + ' +' + NUMBER, shown.split('weight * value')[0], re.M)
     pattern = row(values, place + 'hook_pattern', head, N - 1)
-    check(what + ' /v: weights', weights and all(near(w, pattern[int(k)]) for k, w, _ in weights), weights)
+    holds(what + ' /v: weights', weights and all(near(w, pattern[int(k)]) for k, w, _ in weights), weights)
     z = re.search(r'^z +(.*)$', shown, re.M)
-    check(what + ' /v: z', z and all(map(near, z[1].split(), row(values, place + 'hook_z', N - 1, head))), z and z[0])
+    holds(what + ' /v: z', z and all(map(near, z[1].split(), row(values, place + 'hook_z', N - 1, head))), z and z[0])
     shown = say(path, '/qk %d %d %d %d' % (layer, head, N - 1, 2))[0]
     score = re.search(r"^engine's score +" + NUMBER, shown, re.M)
-    check(what + ' /qk: score', score and near(score[1], row(values, place + 'hook_attn_scores', head, N - 1)[2]), shown[-300:])
+    holds(what + ' /qk: score', score and near(score[1], row(values, place + 'hook_attn_scores', head, N - 1)[2]), shown[-300:])
     check_score(name, path, layer, head)
     shown = say(path, '/a %d %d' % (layer, head))[0]
     rows = re.findall(r'^(\d) \S+ +(.*)$', shown, re.M)
     for q, numbers in rows:
         want = row(values, place + 'hook_pattern', head, int(q))
-        check('%s /a: query %s' % (what, q), all(near(x, w) for x, w in zip(numbers.split(), want) if x != '·'), numbers)
-    check(what + ' /a: queries', [q for q, _ in rows][:N] == [str(t) for t in range(N)], rows)
+        holds('%s /a: query %s' % (what, q), all(near(x, w) for x, w in zip(numbers.split(), want) if x != '·'), numbers)
+    holds(what + ' /a: queries', [q for q, _ in rows][:N] == [str(t) for t in range(N)], rows)
 
 
 def check_kv(name, path, values, layer):
@@ -133,7 +128,7 @@ def check_kv(name, path, values, layer):
     shown, heads = say(path, '/kv %d %d' % (layer, values[key][0][1] - 1))[0], values[key][0][1]
     for part, hook in zip(shown.split(': values'), (key, place + 'hook_v')):
         for t, numbers in re.findall(r'^(\d) \S+ +(.*)$', part, re.M):
-            check('%s layer %d /kv: %s of %s' % (name, layer, hook, t), all(map(near, numbers.split(), row(values, hook, int(t), heads - 1))), numbers)
+            holds('%s layer %d /kv: %s of %s' % (name, layer, hook, t), all(map(near, numbers.split(), row(values, hook, int(t), heads - 1))), numbers)
 
 
 def check_neurons(name, path, values, layer):
@@ -141,7 +136,7 @@ def check_neurons(name, path, values, layer):
     shown = say(path, '/m %d -1' % layer)[0]
     for i, post, pre in re.findall(r'^(\d+) +' + NUMBER + ' +' + NUMBER, shown, re.M):
         for hook, found in (('hook_post', post), ('hook_pre', pre)):
-            check('%s layer %d /m: %s of %s' % (name, layer, hook, i), near(found, row(values, place + hook, N - 1)[int(i)]), (post, pre))
+            holds('%s layer %d /m: %s of %s' % (name, layer, hook, i), near(found, row(values, place + hook, N - 1)[int(i)]), (post, pre))
 
 
 def check_logits(name, path, values):
@@ -150,15 +145,15 @@ def check_logits(name, path, values):
     most = 1 / sum(math.exp(x - logits[best]) for x in logits)
     shown = say(path, '/lens')[0].strip().split('\n')[-1]
     last = re.match(r'\d+ post +(\d+) +' + NUMBER + ' +' + NUMBER, shown)
-    check(name + ' /lens: the last row is what the model says', last and last[1] == '1' and near(last[2], most, 1e-3) and near(last[3], most, 1e-3), shown)
+    holds(name + ' /lens: the last row is what the model says', last and last[1] == '1' and near(last[2], most, 1e-3) and near(last[3], most, 1e-3), shown)
     shown, said = say(path, '/dla')
     found = {key: float(value) for key, value in re.findall(r'^(sum|engine|rounding) +' + NUMBER, shown, re.M)}
     want = logits[best] - sum(logits) / len(logits)
     if found:
-        check(name + ' /dla: the logit minus the mean', near(found['engine'], want, 1e-3), (found, want))
-        check(name + ' /dla: the parts are its sum', ('caps logits' in shown or near(found['sum'], found['engine'], 1e-3)) and abs(found['rounding']) < 1e-3, found)
+        holds(name + ' /dla: the logit minus the mean', near(found['engine'], want, 1e-3), (found, want))
+        holds(name + ' /dla: the parts are its sum', ('caps logits' in shown or near(found['sum'], found['engine'], 1e-3)) and abs(found['rounding']) < 1e-3, found)
     else:
-        check(name + ' /dla', said.startswith('mgpt: '), shown + said)
+        holds(name + ' /dla', said.startswith('mgpt: '), shown + said)
 
 
 def main():
@@ -177,8 +172,7 @@ def main():
                 check_neurons(name, path, values, layer)
             check_logits(name, path, values)
         os.chdir('/')
-    print('%d failed' % len(failed))
-    sys.exit(bool(failed))
+    finish()
 
 
 main()
