@@ -89,8 +89,8 @@ typedef struct mgpt_info {
     int32_t value_dim, n_latent, bos, eos; /* widths of a value, of MLA's latent; ids or -1 */
     int32_t add_bos, nfc, steps; /* encode puts n tokens first (1: bos); form C; own steps */
     int32_t gated, tied, ln_embd, ln_final; /* 1: gated MLP; 1: the head is W_E; kinds of norms */
-    float norm_eps, rope_base, attn_scale;  /* scores = q . k * attn_scale */
-    float logit_softcap, logit_scale, residual_scale; /* cap * tanh(scale x / cap), 0: no cap */
+    float norm_eps, rope_base, attn_scale, value_scale; /* scores = q . k * attn_scale */
+    float logit_scale, residual_scale, logit_softcap, attn_softcap; /* cap tanh(x / cap) */
     uint64_t n_params, file_bytes;      /* weights, counted once when tied; size of the file */
     uint64_t bytes_per_token, kv_bytes; /* weights read per step; cache per position, kv_type 0 */
 } mgpt_info;

@@ -29,7 +29,7 @@
     /* q, k and v are clamped to -it .. it */                                                      \
     X(qkv_clamp, 0, LIMIT, "attention.clamp_kqv", 1e-6, 1e6, KNOWS_ALL, )                          \
     /* of values */                                                                                \
-    X(value_scale, 1, FACTOR, "attention.value_scale", 1e-6, 1e6, KNOWS_VALUES, )                   \
+    X(value_scale, 1, FACTOR, "attention.value_scale", 1e-6, 1e6, KNOWS_VALUES, INFO)               \
     /* of value embeddings (nanochat): times the sigmoid of their gates */                         \
     X(value_gate_scale, 0, OWN, "attention.value_gate_scale", 1e-6, 1e6, KNOWS_VALUE_GATES, )      \
     /* q at position i is multiplied by 1 + it * log(1 + floor(i / query_context)) */               \
@@ -59,7 +59,7 @@
     X(logit_scale, minicpm_scale(a, (double)s->n_embd / 256),                                      \
       FACTOR, "logit_scale", 1e-6, 1e6, KNOWS_SCALES, INFO)                                        \
     /* scores become cap * tanh(score / cap) */                                                    \
-    X(attn_softcap, a->score_cap, CAP, "attn_logit_softcapping", 1e-6, 1e6, KNOWS_SCORE_CAP, )     \
+    X(attn_softcap, a->score_cap, CAP, "attn_logit_softcapping", 1e-6, 1e6, KNOWS_SCORE_CAP, INFO) \
     /* logits become cap * tanh(logit / cap) */                                                    \
     X(logit_softcap, a->logit_cap, CAP, "final_logit_softcapping", 1e-6, 1e6, KNOWS_ALL, INFO)
 /* clang-format on */

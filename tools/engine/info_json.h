@@ -16,8 +16,8 @@
     INT(head_dim) INT(n_ff) INT(n_expert) INT(n_expert_used) INT(n_ff_expert) INT(n_further)       \
     INT(value_dim) INT(n_latent) INT(bos) INT(eos) FLAG(add_bos) FLAG(nfc) FLAG(steps) FLAG(gated) \
     FLAG(tied) INT(ln_embd) INT(ln_final)                                                          \
-    REAL(norm_eps) REAL(rope_base) REAL(attn_scale) REAL(logit_softcap) REAL(logit_scale)          \
-    REAL(residual_scale)                                                                           \
+    REAL(norm_eps) REAL(rope_base) REAL(attn_scale) REAL(value_scale) REAL(logit_scale)            \
+    REAL(residual_scale) REAL(logit_softcap) REAL(attn_softcap)                                    \
     COUNT(n_params) COUNT(file_bytes) COUNT(bytes_per_token) COUNT(kv_bytes)
 /* clang-format on */
 

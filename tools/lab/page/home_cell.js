@@ -84,7 +84,7 @@ const HomeCell = (() => {
         const x = source === 'x' ? streamEnd(e.r) : row(e.layer, HOOK[source], e.r);
         linear(e, w, idOf(e.layer, source), x, e.m.ids ? e.m.ids[e.c] : e.c);
         e.names = [{ h: 'norm h', h2: 'norm h', z: 'mixed z', post: 'neuron', fin: 'norm h', x: 'stream x' }[source], HomeLabels.symbolOf(w, e.layer)];
-        if (e.terms && !Exact.same(e.sum, e.value)) (e.part === 'v' ? levelledHead : scaled)(e, x, w);
+        if (e.terms && !Exact.same(e.sum, e.value)) (e.part === 'v' && Engine.info.value_scale === 1 ? levelledHead : scaled)(e, x, w);
         if ('qkv'.includes(e.part) && Math.abs(e.sum) > Math.abs(e.value) && Math.abs(e.value) === Math.max(...row(e.layer, `attn.hook_${e.part}`, e.r).map(Math.abs))) {
             e.rows.push(['sum of the products', e.sum], ['the model’s limit', e.value]);
             e.sum = e.value;
@@ -93,11 +93,11 @@ const HomeCell = (() => {
         if (e.part === 'lg' && Engine.info.logit_softcap) e.note = `The sum is then bent by a soft cap at ${Engine.info.logit_softcap}.`;
     }
 
-    // Some models scale what a part adds or the logits, by a number, or by a norm over all outputs of the product.
+    // Some models scale values, what a part adds, or the logits, by a number, or by a norm over all outputs of the product.
     function scaled(e, x) {
-        const { residual_scale: ofPart, logit_scale: ofLogits } = Engine.info, by = e.part === 'lg' ? ofLogits : ofPart;
+        const i = Engine.info, by = { v: i.value_scale, lg: i.logit_scale }[e.part] || i.residual_scale;
         const name = { ao: 'post_attention_norm', mo: 'post_ffw_norm' }[e.part], gain = name && HomeData.vector(`blk.${e.layer}.${name}.weight`);
-        const scales = 'ao mo lg'.includes(e.part) && by !== 1;
+        const scales = 'v ao mo lg'.includes(e.part) && by !== 1;
         if (!gain && !scales) return;
         e.rows.push(['sum of the products', e.sum]);
         if (gain) {
