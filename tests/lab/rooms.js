@@ -238,7 +238,7 @@ async function main() {
         tick(100);
         sweep(page, view);
     }
-    for (const name of ['llama', 'bloom', 'stablelm_parallel', 'mixtral', 'qwen2_moe', 'lfm2', 'gpt1', 'deepseek_v3', 'gemma4_e']) await visitOther(name);
+    for (const name of ['llama', 'bloom', 'stablelm_parallel', 'mixtral', 'qwen2_moe', 'lfm2', 'gpt1', 'deepseek_v3', 'gemma4_e', 'laguna', 'mimo_v2_flash']) await visitOther(name);
     await visitRecorded();
     await visitScrolled();
     all.push('');

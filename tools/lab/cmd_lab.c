@@ -14,7 +14,6 @@
 #include "engine/engine.h"
 #include "engine/hooks.h"
 #include "engine/input.h"
-#include "engine/layers.h"
 #include "lab/about.h"
 #include "lab/page_out.h"
 #include "lab/parts.h"
@@ -293,16 +292,6 @@ static int write_page(struct lab *lab)
     return EXIT_OK;
 }
 
-/* Pages have as many heads in all layers. */
-static int check_equal_heads(const struct engine *e, mgpt_error *err)
-{
-    for (int32_t i = 0; i < e->info.n_layer; i++)
-        if (engine_heads(e->model, i) != e->info.n_head)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "pages of layers with other numbers of heads are not made");
-    return MGPT_OK;
-}
-
 static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
@@ -320,8 +309,6 @@ static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
         code = engine_open(&lab->engine);
     if (code != EXIT_OK)
         return code;
-    if (check_equal_heads(&lab->engine, &err) < 0)
-        return cli_fail(lab->engine.path, &err);
     decide(lab);
     interrupt_catch();
     code = read_input(lab, command);

@@ -51,12 +51,12 @@ const Attention = (() => {
 
     // Elements of all heads, made once: a canvas costs more than what is drawn on it.
     function makeGrid() {
-        const { heads } = Engine.info, all = attending();
+        const all = attending();
         thumbs = HomeData.allHeads().map(({ layer, head }) => {
             const text = h('span');
             return { layer, head, text, ...Matrix.thumb(text, () => App.set({ layer, head }), { 'data-layer': layer, 'data-head': head }) };
         });
-        fill(grid, all.map((l, i) => h('div.layer', { role: 'group', 'aria-label': `layer ${l}` }, thumbs.slice(i * heads, (i + 1) * heads).map((t) => t.el))));
+        fill(grid, all.map((l) => h('div.layer', { role: 'group', 'aria-label': `layer ${l}` }, thumbs.filter((t) => t.layer === l).map((t) => t.el))));
     }
 
     // All weights of a head in at most THUMB x THUMB cells: each the largest of those in it, as a share of its row's
@@ -104,19 +104,19 @@ const Attention = (() => {
 
     // As a picture: small multiples; as data: what each head does.
     function gridFigure() {
-        const list = patterns(App.state), { layers, heads } = Engine.info, across = layers === 1 ? Math.min(heads, 8) : heads;
+        const list = patterns(App.state), all = attending(), { heads } = Engine.info, across = all.length === 1 ? Math.min(heads, 8) : heads;
         return { title: 'all heads', columns: ['layer', 'head', 'pattern', 'measure', 'evenness', ...list[0].kinds.flatMap((k) => [k.name, `${k.name} by chance`])],
             rows: list.map((f, i) => [thumbs[i].layer, thumbs[i].head, f.name, f.value, f.even, ...f.kinds.flatMap((k) => [k.n ? k.share : null, k.n ? k.chance : null])]),
             draw: (g, width) => {
                 const size = Math.min(200, width / across - 10), c = Heat.theme();
                 thumbs.forEach(({ canvas, layer, head }, i) => {
-                    const x = (i % across) * (size + 10), y = Math.floor(i / across) * (size + 30);
+                    const place = all.indexOf(layer) * heads + head, x = (place % across) * (size + 10), y = Math.floor(place / across) * (size + 30);
                     g.imageSmoothingEnabled = false;
                     g.drawImage(canvas, 0, 0, canvas.width, canvas.height, x, y, size, size);
                     [g.font, g.fillStyle, g.textAlign, g.textBaseline] = [`11px ${Heat.FONT}`, c.ink, 'left', 'alphabetic'];
                     g.fillText(`${layer}.${head} ${list[i].name} ${Numbers.fixed(list[i].value, 2)}`, x, y + size + 14);
                 });
-                return Math.ceil(thumbs.length / across) * (size + 30);
+                return Math.ceil((all.length * heads) / across) * (size + 30);
             } };
     }
 
@@ -197,7 +197,7 @@ const Attention = (() => {
     // ---- all heads of a layer for one query ----
 
     function showOne(state) {
-        const t = pattern(state.layer), raw = scores(state.layer), heads = Engine.info.heads, [weights, seen] = [t, raw].map((x) => Array.from({ length: heads }, (_, i) => App.line(x, i, state.query)));
+        const t = pattern(state.layer), raw = scores(state.layer), heads = HomeData.heads(state.layer).H, [weights, seen] = [t, raw].map((x) => Array.from({ length: heads }, (_, i) => App.line(x, i, state.query)));
         const most = Float32Array.from(weights, (w) => w[Numbers.best(w)]);
         fill(oneTitle, `Layer ${state.layer}: what query `, h('b', null, Token.at(state.query)), ' looks at, head by head');
         one.update({ rows: heads, cols: state.query + 1, rowName: 'head', colName: 'key', rowLabel: String,

@@ -274,16 +274,19 @@ const Engine = (() => {
     }
 
     // [{name, value}] whose sum is the logit (before a cap): embed, pos_embed, biases, rounding,
-    // L0H0, mlp0. What is inside a layer has a place, `at`: its row and its column, the MLP's being the last.
+    // L0H0, mlp0. What is inside a layer has a place, `at`: its row and its column, the MLP's being the last; heads
+    // that a layer lacks are left out.
     function dla(lane, pos, token) {
         checkPos(pos, lane);
-        const {layers, heads} = about.info, parts = partsOf(lane, pos, token);
+        const {info: {layers, heads}, hooks} = about, parts = partsOf(lane, pos, token);
         const list = ['embed', 'pos_embed', 'biases', 'rounding']
             .map((name, i) => ({name, value: parts[1 + i]}));
         for (let layer = 0, at = 5; layer < layers; layer++) {
-            for (let head = 0; head < heads; head++)
-                list.push({name: `L${layer}H${head}`, at: [layer, head], value: parts[at++]});
-            list.push({name: `mlp${layer}`, at: [layer, heads], value: parts[at++]});
+            const own = hooks.find(x => x.name === `blocks.${layer}.attn.hook_q`).dims[1];
+            for (let head = 0; head < own; head++)
+                list.push({name: `L${layer}H${head}`, at: [layer, head], value: parts[at + head]});
+            list.push({name: `mlp${layer}`, at: [layer, heads], value: parts[at + heads]});
+            at += heads + 1;
         }
         return list;
     }

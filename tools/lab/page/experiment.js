@@ -41,16 +41,15 @@ const Experiment = (() => {
     }
 
     function parts(layer) {
-        const heads = Array.from({ length: Engine.info.heads }, (_, head) => ({ kind: 'head', layer, head }));
+        const heads = Array.from({ length: HomeData.heads(layer).H }, (_, head) => ({ kind: 'head', layer, head }));
         return heads.concat({ kind: 'mlp', layer, head: 0 });
     }
 
     function onKey(e) {
         const by = Dom.arrow(e);
         if (!by) return;
-        const n = Engine.info.heads, at = (chosen.kind === 'mlp' ? n : chosen.head) + by[1];
-        const layer = Math.max(0, Math.min(Engine.info.layers - 1, chosen.layer + by[0]));
-        chosen = parts(layer)[Math.max(0, Math.min(n, at))];
+        const layer = Math.max(0, Math.min(Engine.info.layers - 1, chosen.layer + by[0])), list = parts(layer), last = list.length - 1;
+        chosen = list[Math.max(0, Math.min(last, (chosen.kind === 'mlp' ? last : chosen.head) + by[1]))];
         update(App.state);
     }
 

@@ -36,7 +36,7 @@ const Home = (() => {
         if (ofTokens(m)) part.query = r;
         if (m.layer >= 0) part.layer = m.layer;
         if (m.head !== undefined) part.head = m.head;
-        else if (m.group && m.kind === 'x') part.head = (Math.floor(c / m.group) * Engine.info.heads * m.group) / m.cols;
+        else if (m.group && m.kind === 'x') part.head = (Math.floor(c / m.group) * HomeData.heads(m.layer).H * m.group) / m.cols;
         stopPlaying();
         HomeWrite.halt();
         App.set(part);

@@ -127,7 +127,7 @@ const HomeData = (() => {
 
     // {layer, head} of all heads that look back, in layers first to last.
     const allHeads = (first = 0, last = Engine.info.layers - 1) => Array.from({ length: Engine.info.layers }, (_, layer) => layer).filter((l) => l >= first && l <= last && has(l, 'attn.hook_pattern'))
-        .flatMap((layer) => Array.from({ length: Engine.info.heads }, (_, head) => ({ layer, head })));
+        .flatMap((layer) => Array.from({ length: heads(layer).H }, (_, head) => ({ layer, head })));
 
     const nameOf = (layer, name) => (layer < 0 ? name : `blocks.${/attn.hook_(rot_k|[kv])$/.test(name) ? Engine.info.kv_from[layer] : layer}.${name}`);
     const hook = (layer, name) => App.tensor(nameOf(layer, name), lane);

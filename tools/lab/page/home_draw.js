@@ -183,12 +183,12 @@ const HomeDraw = (() => {
     function flow(rib) {
         const l = rib.layer, from = S.at.s + S.s.D, end = (part) => M(l, part).x;
         if (rib.form !== 'rib') return path([[sx(from), sy(rib.y + S.s.TH / 2)], [sx(rib.right), sy(rib.y + S.s.TH / 2)]], C.line);
-        const last = S.s.H - 1, short = M(l, 'bx'), to = (...parts) => end(parts.find((part) => M(l, part)));
+        const { H } = HomeData.heads(l), last = H - 1, short = M(l, 'bx'), to = (...parts) => end(parts.find((part) => M(l, part)));
         lanes(from, to(`s${last}`, 'v'), rib.L1);
         lanes(from, to(`a${last}`, 'tp', 'z'), rib.L2);
         lanes(from, to('rs', 'lin', 'pre'), rib.M1);
         lanes(from, to('ew', 'post'), rib.M2);
-        for (let h = 0; h < S.s.H && !short; h++) {
+        for (let h = 0; h < H && !short; h++) {
             const m = M(l, `s${h}`), x = sx(m.x + m.w / 2);
             path([[x, sy(m.y + m.h + S.u)], [x, sy(rib.L2) - 5]], C.line);
             arrow(x, sy(rib.L2) - 4, 0, 1, C.soft);

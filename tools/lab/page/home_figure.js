@@ -46,7 +46,7 @@ const HomeFigure = (() => {
     const here = (s) => HomeText.label(s.ids[s.query]);
     const ofHead = (hook, s, pos) => {
         const t = HomeData.hook(0, hook), heads = t.dims[1];
-        return App.row(t, pos, Math.floor((s.head * heads) / Engine.info.heads));
+        return App.row(t, pos, Math.floor((s.head * heads) / HomeData.heads(0).H));
     };
     const keptRow = (pos) => Float32Array.from({ length: at('attn.hook_k', { query: pos }).length }, (_, c) => HomeShort.kept(0)(pos, c));
     const cached = (s) => Array.from({ length: Math.min(MOST, s.query + 1) }, (_, i) => s.query - Math.min(MOST - 1, s.query) + i);

@@ -49,8 +49,8 @@ const HomeLabels = (() => {
     function headNames(l, S) {
         const first = d.M(l, 's0');
         if (!first) return;
-        const pitch = S.s.H > 1 ? d.M(l, 's1').x - first.x : first.w, wide = pitch * d.cam.s;
-        for (let h = 0; h < S.s.H && wide > 12; h++) {
+        const { H } = HomeData.heads(l), pitch = H > 1 ? d.M(l, 's1').x - first.x : first.w, wide = pitch * d.cam.s;
+        for (let h = 0; h < H && wide > 12; h++) {
             const on = h === d.state.head && l === d.state.layer;
             caption(d.M(l, `s${h}`), wide > 44 ? `head ${h}` : String(h), { colour: on ? d.colours.accent : d.colours.soft, weight: on ? 600 : 400 });
         }
@@ -98,7 +98,7 @@ const HomeLabels = (() => {
             d.word(String(r.layer), d.sx(S.at.s) - 10, S.s.rh * d.cam.s < LETTER ? d.sy(r.y + S.s.TH / 2) + 4 : d.sy(r.y) - 6, { size: 12, align: 'right', weight: on ? 700 : 400, colour: on ? C.accent : C.soft });
         if (r !== S.ribs.find((x) => x.form === r.form)) return;
         if (d.unit > 1.6) for (const part of ['wq', 'wk', 'wv', 'wo', 'wg', 'w1', 'w2', 'wr']) symbol(d.M(r.layer, part), { size: 12.5 });
-        if (d.M(r.layer, 'a0')) caption(d.M(r.layer, 'a0'), S.s.H === 1 ? 'one head' : `${S.s.H} heads`, { font: d.SERIF, italic: true, size: 12.5 });
+        if (d.M(r.layer, 'a0')) caption(d.M(r.layer, 'a0'), HomeData.heads(r.layer).H === 1 ? 'one head' : `${HomeData.heads(r.layer).H} heads`, { font: d.SERIF, italic: true, size: 12.5 });
         for (const [part, text] of [['post', 'neurons'], ['ew', 'experts'], ['tp', 'reads']]) caption(d.M(r.layer, part), text, { font: d.SERIF, italic: true, size: 12.5 });
     }
 

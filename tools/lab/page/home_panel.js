@@ -116,7 +116,7 @@ const HomePanel = (() => {
         const i = Engine.info, best = Numbers.best(Engine.choices(state.query)), list = [];
         const layer = HomeData.attends();
         if (layer >= 0) {
-            const head = Math.min(2, i.heads - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
+            const head = Math.min(2, HomeData.heads(layer).H - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
             list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Numbers.share(a[key])}.`, () => Home.choose([`${layer}.a${head}`, state.query, key])]);
         }
         list.push([`Why does it guess ${HomeText.candidate(best)}?`, `Which ${HomeText.unit()}s and which parts speak for it.`, () => App.set({ cell: `why.${best}`, walk: 0 })]);

@@ -90,7 +90,7 @@ const HomeScene = (() => {
 
     // The attention of a rib, or its short convolution. Gives where its lanes are and where its columns begin.
     function attention(p, l, top, at) {
-        const { s } = p, u = s.u, L1 = top + s.D + 4.4 * u, L2 = L1 + s.TH + 13.8 * u, looks = HomeData.has(l, 'attn.hook_pattern'), latent = Engine.live && HomeLatent.has(l), { d, dv } = HomeData.heads(l), heads = (part) => (looks ? { group: 'vz'.includes(part) ? dv : d } : {});
+        const { s } = p, u = s.u, L1 = top + s.D + 4.4 * u, L2 = L1 + s.TH + 13.8 * u, looks = HomeData.has(l, 'attn.hook_pattern'), latent = Engine.live && HomeLatent.has(l), { H, d, dv } = HomeData.heads(l), heads = (part) => (looks ? { group: 'vz'.includes(part) ? dv : d } : {});
         p.values('x', l, 'hook_resid_pre', at.s, L1);
         p.values('h', l, 'ln1.hook_normalized', at.hx, L1);
         let x = at.q;
@@ -104,8 +104,8 @@ const HomeScene = (() => {
         }
         const z = p.values('z', l, 'attn.hook_z', cols.v, L2, heads('z'));
         x = Math.max(x, z.x + z.w + 5.6 * u);
-        const pitch = Math.max(s.TH + 1.8 * u, 11.8 * u), n = looks ? s.H : 1;
-        for (let h = 0; h < s.H && looks; h++) {
+        const pitch = Math.max(s.TH + 1.8 * u, 11.8 * u), n = looks ? H : 1;
+        for (let h = 0; h < H && looks; h++) {
             p.square('s', l, h, x + h * pitch, L1);
             p.square('a', l, h, x + h * pitch, L2);
         }
@@ -144,7 +144,7 @@ const HomeScene = (() => {
 
     // A layer in one line: the stream, attention and MLP side by side; a strip has no weights.
     function line(p, l, y, at, strip) {
-        const { s } = p, u = s.u, wide = strip ? stretch(s, p.narrow) : 1, parts = strip ? [] : [['wq', 3], ['wk', 3], ['wv', 4]], looks = HomeData.has(l, 'attn.hook_pattern'), { d, dv } = HomeData.heads(l);
+        const { s } = p, u = s.u, wide = strip ? stretch(s, p.narrow) : 1, parts = strip ? [] : [['wq', 3], ['wk', 3], ['wv', 4]], looks = HomeData.has(l, 'attn.hook_pattern'), { H, d, dv } = HomeData.heads(l);
         let x = at.hx, low = s.TH;
         const go = (m, gap) => {
             if (!m) return;
@@ -154,7 +154,7 @@ const HomeScene = (() => {
         p.values('x', l, 'hook_resid_pre', at.s, y);
         for (const [part, gap] of parts) go(p.weights(part, l, x, y, looks ? { group: part === 'wv' ? dv : d } : {}), gap);
         const sx = x;
-        for (let h = 0; h < s.H && looks; h++) go(p.square('a', l, h, x, y, wide), 2);
+        for (let h = 0; h < H && looks; h++) go(p.square('a', l, h, x, y, wide), 2);
         if (!looks) go(HomeShort.square(p, l, x, y, wide), 2);
         x += 2 * u;
         if (!strip) for (const [part, gap] of [['wo', 6], ['wg', 3], ['w1', 3], ['wr', 3]]) go(p.weights(part, l, x, y, part === 'wo' && looks ? { rgroup: dv } : {}), gap);

@@ -60,7 +60,7 @@ const HomeText = (() => {
         App.set({ ids: Array.from(App.state.ids).concat(id), prompt: App.state.ids.length, cell: kept() });
     }
 
-    const heads = () => (every < 0 ? [App.state.head] : Array.from({ length: Engine.info.heads }, (_, i) => i));
+    const heads = () => (every < 0 ? [App.state.head] : Array.from({ length: HomeData.heads(App.state.layer).H }, (_, i) => i));
 
     function drawFormer(state, room) {
         const at = state.was.length ? HomeChange.former(state.query) : -1;
@@ -86,9 +86,12 @@ const HomeText = (() => {
             paint = v;
             update(App.state);
         });
-        const n = Engine.info.heads, step = (by) => App.set({ head: (App.state.head + by + n) % n });
+        const n = Engine.info.heads, step = (by) => {
+            const own = HomeData.heads(App.state.layer).H;
+            App.set({ head: (App.state.head + by + own) % own });
+        };
         headOut = h('output', null, '0');
-        picked = n <= 6 ? choice('head', Array.from({ length: n }, (_, i) => [i, String(i)]).concat(n > 1 ? [[n, 'all']] : []), 0, (v) => {
+        picked = n <= 6 && HomeData.allHeads().length % n === 0 ? choice('head', Array.from({ length: n }, (_, i) => [i, String(i)]).concat(n > 1 ? [[n, 'all']] : []), 0, (v) => {
             every = v === n ? App.state.head : -1;
             App.set(v === n ? {} : { head: v });
         }) : null;

@@ -39,9 +39,9 @@ const Inside = (() => {
     }
 
     function showParts(parts, state) {
-        const { layers, heads } = Engine.info, inside = parts.filter((p) => p.at), limit = Math.max(...inside.map((p) => Math.abs(p.value)));
+        const { layers, heads } = Engine.info, inside = new Map(parts.map((p) => [String(p.at), p.value])), limit = Math.max(...parts.map((p) => (p.at ? Math.abs(p.value) : 0)));
         dlaTable.update({ rows: layers, cols: heads + 1, rowName: 'layer', colName: 'head', rowLabel: String,
-            colLabel: (j) => (j < heads ? String(j) : 'mlp'), value: (i, j) => inside[i * (heads + 1) + j].value,
+            colLabel: (j) => (j < heads ? String(j) : 'mlp'), value: (i, j) => inside.get(`${i},${j}`) || 0, masked: (i, j) => (inside.has(`${i},${j}`) ? '' : 'hidden'),
             scale: Colour.diverging(limit, state.dark), selected: [state.layer, state.head],
             onSelect: (i, j) => App.set({ layer: i, head: j }) });
     }

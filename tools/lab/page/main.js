@@ -114,8 +114,8 @@ const Main = (() => {
     // ---- beginning ----
 
     function describe() {
-        const i = Engine.info, part = (text) => h('span', null, text), rest = (text) => h('span.rest', null, text);
-        fill($('model'), h('b', null, i.name || i.arch), rest(i.arch), part(`${i.layers} ${i.layers === 1 ? 'layer' : 'layers'} of ${i.heads} heads`), rest(`width ${i.d_model}`),
+        const i = Engine.info, [least, most] = Numbers.range(Array.from({ length: i.layers }, (_, l) => HomeData.heads(l).H)), part = (text) => h('span', null, text), rest = (text) => h('span.rest', null, text);
+        fill($('model'), h('b', null, i.name || i.arch), rest(i.arch), part(`${i.layers} ${i.layers === 1 ? 'layer' : 'layers'} of ${least < most ? `${least} to ` : ''}${i.heads} heads`), rest(`width ${i.d_model}`),
             part(`${Numbers.count(i.params)} parameters`), rest(`vocabulary ${Numbers.count(i.vocab)}`), rest(`context ${i.context}`));
         fill($('mode'), h('b', null, Engine.live ? 'live' : 'recorded'), Engine.live ? ' the model and the engine are in this page'
             : ` this page shows one run and does not recompute: ${Engine.reason}`);

@@ -89,7 +89,7 @@ const App = (() => {
     function settle() {
         const info = Engine.info, n = state.ids.length;
         state.layer = clamp(state.layer, Math.max(1, info.layers));
-        state.head = clamp(state.head, Math.max(1, info.heads));
+        state.head = clamp(state.head, info.layers ? HomeData.heads(state.layer).H : 1);
         state.step = n ? clamp(state.step, n + 1) || 1 : 0;
         state.query = clamp(state.query, Math.max(1, state.step));
         state.key = clamp(state.key, state.future === '1' ? Math.max(1, state.step) : state.query + 1);

@@ -198,7 +198,7 @@ const Story = (() => {
 
     // Without a link the page begins at the first step and, for those who want motion, plays once.
     function begin() {
-        const first = Array.from({ length: Engine.info.layers }, (_, l) => l).find(headed) ?? -1, t = first < 0 ? [] : Array.from({ length: Engine.info.heads }, (_, i) => Circuits.of('qk', first, i, App.state)), hits = t.map((c) => (c.classes ? Circuits.front(c).hits : 0));
+        const first = Array.from({ length: Engine.info.layers }, (_, l) => l).find(headed) ?? -1, t = first < 0 ? [] : Array.from({ length: HomeData.heads(first).H }, (_, i) => Circuits.of('qk', first, i, App.state)), hits = t.map((c) => (c.classes ? Circuits.front(c).hits : 0));
         App.set({ view: 'story', layer: Math.max(0, first), head: t.length ? Numbers.best(hits) : 0, ago: last(), quiet: true });
         if (!HomeCamera.still()) timer = setTimeout(next, FIRST);
         showTime(0);
