@@ -77,6 +77,41 @@ TEST(mistral_window)
     }
 }
 
+/* MiMo's class reads bases and the rotated part from rope_parameters. A third of a head of 12 is 4. */
+TEST(mimo_ropes)
+{
+#define OF_KINDS(full) "{\"full_attention\":{" full "},\"sliding_attention\":{\"rope_theta\":1e4}}"
+#define MIMO_YARN                                                                                  \
+    "\"rope_type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":16,\"rope_theta\":"  \
+    "5e6"
+    static const char alone[] = "reads rope_parameters alone, and without it has 5e6, 10000";
+    static const char accepted[] = "self_attn.q_proj.weight: shape"; /* heads of 10 */
+    static const struct {
+        const char *ropes, *key, *json, *expected;
+    } cases[] = {
+        {"null", "rope_theta", "1e4", alone},
+        {"null", "swa_rope_theta", "5e6", alone},
+        {"null", "partial_rotary_factor", "0.334", accepted},
+        {"null", "partial_rotary_factor", "0.5", alone},
+        {OF_KINDS("\"rope_theta\":1e4"), "partial_rotary_factor", "0.5", alone},
+        {OF_KINDS("\"rope_theta\":1e4,\"partial_rotary_factor\":0.5"), "partial_rotary_factor",
+         "0.5", alone},
+        {OF_KINDS("\"rope_theta\":1e4,\"partial_rotary_factor\":0.5"), "head_dim", "12", accepted},
+        {OF_KINDS(MIMO_YARN), "head_dim", "12", "partial_rotary_factor: missing"},
+        {OF_KINDS(MIMO_YARN ",\"partial_rotary_factor\":0.334"), "head_dim", "12", accepted},
+    };
+#undef MIMO_YARN
+#undef OF_KINDS
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden("mimo_v2_flash");
+        set_key(&d, "head_dim", "12");
+        set_key(&d, "rope_parameters", cases[i].ropes);
+        set_key(&d, cases[i].key, cases[i].json);
+        assert_read(&d, "config.json", cases[i].ropes, cases[i].expected);
+        dir_free(&d);
+    }
+}
+
 /* The first files of LFM2 state the layers of attention and the width of the MLP in other keys. */
 TEST(lfm2_first_files)
 {

@@ -79,7 +79,12 @@ static const struct {
     const char *name;
 } members[] = {{HF_TO_VARIANT, "variant"},
                {HF_TO_INT(parallel), "parallel"},
+               {HF_TO_SIZE(n_ff), "n_ff"},
+               {HF_TO_SIZE(n_ff_expert), "n_ff_expert"},
                {HF_TO_SIZE(n_ff_shared), "n_ff_shared"},
+               {HF_TO_SIZE(n_expert), "n_expert"},
+               {HF_TO_SIZE(n_expert_used), "n_expert_used"},
+               {HF_TO_FLOAT(expert_scale), "expert_scale"},
                MODEL_NUMBERS(NUMBER_MEMBER){HF_TO_FLOAT(norm_eps), "norm_eps"}};
 
 static void print_step(FILE *to, const struct hf_step *s)

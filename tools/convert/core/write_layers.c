@@ -31,14 +31,12 @@ void write_put_layers(struct gguf_writer *w, const struct ckpt_hparams *hp)
         gguf_put_u32(w, key, hp->n_ff);
     write_flags(w, hp, "attention.sliding_window_pattern", hp->windowed);
     write_flags(w, hp, "attention.rope_pattern", hp->roped);
-    if (hp->head_dim_swa) {
-        put_layer_size(w, hp, "attention.key_length_swa", hp->head_dim_swa);
-        put_layer_size(w, hp, "attention.value_length_swa", hp->head_dim_swa);
-    }
     if (hp->n_rot_swa)
         put_layer_size(w, hp, "rope.dimension_count_swa", hp->n_rot_swa);
     if (!hp->head_dim_swa)
         return;
+    put_layer_size(w, hp, "attention.key_length_swa", hp->head_dim_swa);
+    put_layer_size(w, hp, "attention.value_length_swa", hp->head_dim_swa);
     put_layer_size(w, hp, "attention.shared_kv_layers", hp->n_shared_kv);
     put_layer_size(w, hp, "embedding_length_per_layer_input", hp->n_input);
 }

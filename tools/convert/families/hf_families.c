@@ -164,6 +164,14 @@ static void step_window(struct hf_model *m, const struct hf_step *s)
         hf_one_window(m);
 }
 
+/* Sizes of experts are above 0. */
+static uint32_t step_size(struct hf_model *m, const struct hf_step *s)
+{
+    int is_used = s->at == HF_TO_SIZE(n_expert_used), is_n = s->at == HF_TO_SIZE(n_expert);
+    uint32_t most = is_used ? m->c->hp.n_expert : is_n ? 1024 : 1 << 23;
+    return hf_count(m, s->key, (int64_t)s->value, s->at != HF_TO_SIZE(n_ff_shared), most);
+}
+
 /* Steps that set a member of the checkpoint's numbers, or the model's variant. */
 static void step_set(struct hf_model *m, const struct hf_step *s)
 {
@@ -173,7 +181,7 @@ static void step_set(struct hf_model *m, const struct hf_step *s)
     else if (s->kind == HF_NUMBER || s->kind == HF_POSITIVE)
         *(float *)to = step_number(m, s);
     else if (s->kind == HF_SIZE)
-        *(uint32_t *)to = hf_count(m, s->key, (int64_t)s->value, 0, 1 << 23);
+        *(uint32_t *)to = step_size(m, s);
     else if (s->kind == HF_FLAG || s->kind == HF_FLAG_NOT)
         *(int *)to = hf_on(m, s->key, (int)s->value) != (s->kind == HF_FLAG_NOT);
 }

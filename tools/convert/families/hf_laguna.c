@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { EXPERTS_MOST = 1024, WIDTH_MOST = 1 << 23, HEADS_MOST = 1 << 16, GATING_SIGMOID = 2 };
+enum { HEADS_MOST = 1 << 16, GATING_SIGMOID = 2 };
 
 static void read_heads(struct hf_model *m)
 {
@@ -46,23 +46,12 @@ static void read_ropes(struct hf_model *m)
     if (!hp->window)
         return;
     struct hf_rope local = hf_local_rope(m, &keys);
-    hp->rope_base_local = (float)local.theta;
-    hp->n_rot_swa = (uint32_t)(hp->head_dim * local.rotated);
-    if (hp->n_rot_swa % 2 || hp->n_rot_swa == 0)
-        hf_stop(m,
-                "rope_parameters: %u rotary components of %u in layers with a window: an even "
-                "number is expected",
-                hp->n_rot_swa, hp->head_dim);
+    hf_set_local_rope(m, &local);
 }
 
 void hf_laguna(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    hp->n_expert = hf_count(m, "num_experts", 256, 1, EXPERTS_MOST);
-    hp->n_expert_used = hf_count(m, "num_experts_per_tok", 8, 1, hp->n_expert);
-    hp->n_ff_expert = hf_count(m, "moe_intermediate_size", 512, 1, WIDTH_MOST);
-    hp->n_ff_shared = hf_count(m, "shared_expert_intermediate_size", 512, 1, WIDTH_MOST);
-    hp->expert_scale = (float)hf_num(m, "moe_routed_scaling_factor", 1, 0, 1e6);
     hp->expert_sigmoid = GATING_SIGMOID;
     hp->expert_norm = 1;
     m->first_mixture = 1;

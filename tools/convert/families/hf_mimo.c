@@ -6,30 +6,35 @@
 
 enum { VALUE_MOST = 1 << 20 };
 
-/* The class takes its bases and the rotated part from rope_parameters, or its own; never from keys beside. */
-static void read_ropes(struct hf_model *m)
+/* Whether rope_parameters state a key for such layers. Without it, the value must be the class's own. */
+static int is_stated(struct hf_model *m, const char *layer, const char *key, int is_own)
 {
-    static const struct hf_rope_keys keys = {"swa_rope_theta", "partial_rotary_factor", 10000,
-                                             0.334};
-    struct ckpt_hparams *hp = &m->c->hp;
-    struct hf_rope local = hf_local_rope(m, &keys);
-    int is_default = strcmp(m->rope.type, "default") == 0;
-    if (!hf_get(m, "rope_parameters") &&
-        (m->rope.theta != 5e6 || local.theta != 10000 || m->rope.rotated != 0.334))
+    const json_t *all = hf_get(m, "rope_parameters"), *of = all ? hf_value(all, layer) : NULL;
+    int stated = all && hf_value(of ? of : all, key);
+    if (!stated && !is_own)
         hf_stop(m,
                 "rope_theta, swa_rope_theta, partial_rotary_factor: %s reads rope_parameters "
                 "alone, and without it has 5e6, 10000 and 0.334",
                 m->family->class.name);
-    if (!is_default && m->rope.rotated == 0.334) /* absent: then it is 1 */
-        hf_stop(m, "rope_parameters: partial_rotary_factor: missing");
-    if (!hp->window)
-        return;
-    hp->rope_base_local = (float)local.theta;
-    uint32_t n_rot = (uint32_t)(hp->head_dim * local.rotated);
-    if (n_rot % 2 || n_rot == 0)
-        hf_stop(m, "rope_parameters: %u rotary components of %u: an even number is expected", n_rot,
-                hp->head_dim);
-    hp->n_rot_swa = n_rot != hp->n_rot ? n_rot : 0;
+    return stated;
+}
+
+/* The class takes its bases and the rotated part from rope_parameters, or its own; never from keys beside. */
+static void read_ropes(struct hf_model *m)
+{
+    static const char part[] = "partial_rotary_factor", full[] = "full_attention";
+    static const struct hf_rope_keys keys = {"swa_rope_theta", part, 10000, 0.334};
+    struct hf_rope local = hf_local_rope(m, &keys);
+    is_stated(m, full, "rope_theta", m->rope.theta == 5e6);
+    is_stated(m, "sliding_attention", "rope_theta", local.theta == 10000);
+    is_stated(m, "sliding_attention", part, local.rotated == 0.334);
+    if (!is_stated(m, full, part, m->rope.rotated == 0.334) &&
+        strcmp(m->rope.type, "default") != 0) /* then it is 1 */
+        hf_stop(m, "rope_parameters: %s: missing", part);
+    if (m->c->hp.window)
+        hf_set_local_rope(m, &local);
+    if (m->c->hp.n_rot_swa == m->c->hp.n_rot)
+        m->c->hp.n_rot_swa = 0;
 }
 
 /* Layers with a window have twice the KV heads. */

@@ -99,7 +99,6 @@ void hf_lfm2_moe(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     hp->expert_sigmoid = GATING_SIGMOID;
-    hp->expert_scale = (float)hf_num(m, "routed_scaling_factor", 1, 0, 1e6);
     hp->expert_norm = hf_on(m, "norm_topk_prob", 1) ? 0 : -1;
     m->first_mixture = hf_count(m, "num_dense_layers", 2, 0, INT32_MAX);
     hf_on(m, "use_expert_bias", 1); /* the tensor is there, or not */
@@ -117,10 +116,6 @@ void hf_hunyuan_moe(struct hf_model *m)
 void hf_afmoe(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    hp->n_expert = hf_count(m, "num_experts", 64, 1, EXPERTS_MOST);
-    hp->n_expert_used = hf_count(m, "num_experts_per_tok", 6, 1, hp->n_expert);
-    hp->n_ff_expert = hf_count(m, "moe_intermediate_size", 1408, 1, EXPERT_WIDTH_MOST);
-    hp->expert_scale = (float)hf_num(m, "route_scale", 1, 0, 1e6);
     hp->expert_sigmoid = GATING_SIGMOID;
     hp->expert_norm = 1;
     hp->embd_scale = hf_on(m, "mup_enabled", 0) ? 0 : 1;
@@ -147,9 +142,6 @@ void hf_dbrx(struct hf_model *m)
         hf_stop(m, "attn_config: rope_theta is %g, but %g in rope_parameters", base, m->rope.theta);
     hp->rope_base = (float)(m->rope.theta = base);
     m->at = hf_value(m->cfg.text, "ffn_config");
-    hp->n_ff = hf_count(m, "ffn_hidden_size", 3584, 1, EXPERT_WIDTH_MOST);
-    hp->n_expert = hf_count(m, "moe_num_experts", 4, 1, EXPERTS_MOST);
-    hp->n_expert_used = hf_count(m, "moe_top_k", 1, 1, hp->n_expert);
     hp->expert_norm = json_object_get(m->at, norm) && !hf_get(m, norm) ? -1 : 0;
     if (hp->expert_norm == 0 && hf_any(m, norm, 1) != 1)
         hf_stop(m, "%s: only 1 and null are supported", norm);
@@ -167,8 +159,6 @@ void hf_cohere2_moe(struct hf_model *m)
     const char *choice = hf_word(m, "expert_selection_fn", "softmax");
     const char *sum = hf_word(m, "shared_expert_combination_strategy", "average");
     int by_sigmoid = strcmp(choice, "sigmoid") == 0, normed = hf_on(m, "norm_topk_prob", 1);
-    hp->n_expert = hf_count(m, "num_experts", 8, 1, EXPERTS_MOST);
-    hp->n_expert_used = hf_count(m, "num_experts_per_tok", 2, 1, hp->n_expert);
     hp->n_ff_expert = hp->n_ff;
     hp->n_ff = hf_count(m, "prefix_dense_intermediate_size", hp->n_ff, 1, EXPERT_WIDTH_MOST);
     read_shared(m, "num_shared_experts", 0);
@@ -222,7 +212,6 @@ void hf_hy_v3(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     hp->expert_sigmoid = GATING_SIGMOID;
-    hp->expert_scale = (float)hf_num(m, "router_scaling_factor", 1, 0, 1e6);
     hf_on(m, "enable_moe_fp32_combine", 1); /* of the sum's rounding */
     hp->expert_norm = 1;                    /* llama.cpp does not divide without the key */
     read_shared(m, "num_shared_experts", 1);

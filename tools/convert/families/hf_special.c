@@ -63,6 +63,18 @@ struct hf_rope hf_local_rope(struct hf_model *m, const struct hf_rope_keys *keys
     return local;
 }
 
+void hf_set_local_rope(struct hf_model *m, const struct hf_rope *local)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->rope_base_local = (float)local->theta;
+    hp->n_rot_swa = (uint32_t)(hp->head_dim * local->rotated);
+    if (hp->n_rot_swa % 2 || hp->n_rot_swa == 0)
+        hf_stop(m,
+                "rope_parameters: %u rotary components of %u in layers with a window: an even "
+                "number is expected",
+                hp->n_rot_swa, hp->head_dim);
+}
+
 void hf_gemma3_rope(struct hf_model *m)
 {
     static const struct hf_rope_keys keys = {"rope_local_base_freq", "partial_rotary_factor", 10000,

@@ -60,6 +60,9 @@ int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
 /* The rope of layers with a window, which has no scaling. */
 struct hf_rope hf_local_rope(struct hf_model *m, const struct hf_rope_keys *keys);
 
+/* Its base and the rotated part of a head become those of layers with a window. */
+void hf_set_local_rope(struct hf_model *m, const struct hf_rope *local);
+
 hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan;
 hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_lfm3, hf_opt, hf_gptj, hf_ministral3;
 hf_step_fn hf_gemma4, hf_put_resting_pairs, hf_put_lfm3; /* hf_gemma4.c */
