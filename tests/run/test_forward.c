@@ -109,9 +109,12 @@ TEST(every_choice_of_experts_at_every_point)
                 choice & SIGMOID || (spec.n_latent && spec.expert_bias); /* DeepSeek V3 */
             spec.n_group = choice & GROUPS;
             spec.n_group_used = spec.n_group / 2;
-            struct subject s = subject_new(&spec, 1000 + i);
-            check_agrees(s.m, s.model, s.tokens, s.n);
-            subject_free(&s);
+            spec.type = TOY_F32; /* what is rounded to 8 bits inside an expert is no point */
+            for (size_t seed = 1000; seed < 1003; seed++) {
+                struct subject s = subject_new(&spec, seed + 7919 * i);
+                check_agrees(s.m, s.model, s.tokens, s.n);
+                subject_free(&s);
+            }
         }
     }
 }

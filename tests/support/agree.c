@@ -15,14 +15,15 @@
  * few numbers one sum that cancels is not averaged away: three times the error there. And softmax
  * turns an error relative to the largest score into one of the weights larger by the size of the
  * scores, which for scores not divided by sqrt(d) is sqrt(d) times the usual. Latent attention adds up scores
- * along the latent, which is wider than a head: the terms are larger, their sum is the same. */
+ * along the latent, which is wider than a head: the terms are larger, their sum is the same. A mixture has the
+ * router's product, its softmax and a weighted sum more in a row: twice the square. */
 static double nmse_allowed(const struct toy_spec *s, size_t n_values)
 {
     double layers = s->n_layer > 3 ? s->n_layer : 3;
     double sharpness = fmax(1, s->attn_scale * sqrt(s->head_dim));
     if (s->n_latent)
         sharpness *= fmax(1, sqrt((double)s->n_latent / (s->head_dim - s->rope_dims)));
-    return (n_values < 64 ? 1e-11 : 1e-12) * pow(layers / 3 * sharpness, 2);
+    return (n_values < 64 ? 1e-11 : 1e-12) * (s->n_expert ? 2 : 1) * pow(layers / 3 * sharpness, 2);
 }
 
 static double worst_allowed(const struct toy_spec *s)
