@@ -38,7 +38,7 @@ def test_stacks_add_up(root, name):
 
 
 def test_layers_with_other_heads(root):
-    """Laguna: layer 0 has four heads, the others have six. Stacks of all layers are refused in words."""
+    """Laguna: layer 0 has four heads, the others have six. Gemma 4: heads of two widths. Stacks of all layers are refused in words."""
     model = mgpt.Model.from_pretrained(root / "tests/golden/laguna")
     _, cache = model.run_with_cache([1, 2, 3, 4])
     assert model.all_head_labels[3:5] == ["L0H3", "L1H0"] and model.all_head_labels[-1] == "L4H3"
@@ -49,8 +49,11 @@ def test_layers_with_other_heads(root):
         assert attn.W_Q.shape == (heads, 20, 8) and attn.W_O.shape == (heads, 8, 20)
         added = np.einsum("bthd,hde->bte", cache["z", layer], attn.W_O)
         assert np.allclose(added, cache["attn_out", layer], atol=1e-5), layer
-    with pytest.raises(ValueError, match="W_Q: layers have other numbers of heads"):
+    with pytest.raises(ValueError, match=r"W_Q: \[6, 20, 8\] in layer 1, \[4, 20, 8\] in layer 0: .*model.blocks\[n\] has"):
         model.W_Q
+    wider = mgpt.Model.from_pretrained(root / "tests/golden/gemma4_e")
+    with pytest.raises(ValueError, match=r"W_O: \[2, 8, 16\] in layer 2, \[2, 10, 16\] in layer 0"):
+        wider.W_O
 
 
 @pytest.mark.parametrize("name", NO_SUM)

@@ -223,9 +223,14 @@ class Conventions:
         return np.ascontiguousarray(split if bias or role == "W_O" else split.transpose(0, 2, 1))
 
     def _stack_heads(self, role: str, *, bias: bool = False) -> Floats:
-        layers = [self._heads(role, i, bias=bias) for i in range(self._own().info.n_layer)]
-        if len({len(heads) for heads in layers}) > 1:
-            raise ValueError(f"{role}: layers have other numbers of heads; model.blocks[n].attn has those of layer n")
+        return self._stacked(role, [self._heads(role, i, bias=bias) for i in range(self._own().info.n_layer)])
+
+    def _stacked(self, role: str, layers: list[Floats]) -> Floats:
+        """One array of all layers, which have to be of one shape."""
+        other = next((i for i, layer in enumerate(layers) if layer.shape != layers[0].shape), 0)
+        if other:
+            raise ValueError(f"{role}: {list(layers[other].shape)} in layer {other}, {list(layers[0].shape)} in layer 0: no array has all "
+                             "layers; model.blocks[n] has those of layer n")
         return self._give(np.stack(layers))
 
     def _stack(self, role: str, columns: int = 0) -> Floats:
@@ -234,7 +239,7 @@ class Conventions:
         if columns:
             return self._give(np.stack([m.tensor_of(role, i, bias=True) if m.has(role, i, bias=True) else
                                         np.zeros(columns, np.float32) for i in layers]))
-        return self._give(np.stack([m.tensor_of(role, i).T for i in layers]))
+        return self._stacked(role, [m.tensor_of(role, i).T for i in layers])
 
     def _give(self, array: T) -> T:
         """What users get of an array (mgpt.transformer_lens: a tensor)."""
