@@ -47,8 +47,8 @@ def mimo(d):
 def lfm3(d):
     keys = dict(d.shape(), head_dim=d.head_dim, conv_L_cache=d.of([1, 3, 7]), sliding_window=d.r.randint(1, 30))
     types = [d.of(['conv', 'full_attention', 'sliding_attention']) for _ in range(d.layers)]
-    full = d.rope(kinds='default default linear', rotated=d.of([None, 1.0]))
-    if d.chance(0.6):
+    full = d.rope(kinds='default linear llama3 yarn dynamic', rotated=d.of([None, 1.0]))
+    if d.chance(0.4):
         full = {'rope_type': 'proportional', 'rope_theta': 1e6, 'partial_rotary_factor': d.of([0.25, 0.5, 1.0])}
     ropes = {'full_attention': full, 'sliding_attention': d.rope(kinds='default')}
     return hf.Lfm3Config(**keys, norm_eps=1e-5, layer_types=d.of([None, types, types]), rope_parameters=ropes,

@@ -112,6 +112,45 @@ TEST(mimo_ropes)
     }
 }
 
+/* Each type of rope_parameters scales LFM3's frequencies once: by a key, or by divisors, the first and the last of which are here. */
+TEST(lfm3_ropes)
+{
+#define OF_FULL(type)                                                                              \
+    "{\"full_attention\":{\"rope_theta\":1e6,\"factor\":4," type                                   \
+    "},\"sliding_attention\":{\"rope_theta\":1e4,\"rope_type\":\"default\"}}"
+    static const struct {
+        const char *ropes;
+        float factor, first, last; /* first 0: no divisors */
+    } cases[] = {
+        {OF_FULL("\"rope_type\":\"linear\""), 4, 0, 0},
+        {OF_FULL("\"rope_type\":\"yarn\",\"original_max_position_embeddings\":16"), 4, 0, 0},
+        {OF_FULL("\"rope_type\":\"default\""), 0, 1, 1},
+        {OF_FULL("\"rope_type\":\"proportional\",\"partial_rotary_factor\":0.5"), 0, 4, 1e30F},
+        {OF_FULL("\"rope_type\":\"llama3\",\"low_freq_factor\":1,\"high_freq_factor\":2,"
+                 "\"original_max_position_embeddings\":16"),
+         0, 1, 4},
+    };
+#undef OF_FULL
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden("lfm3");
+        struct checkpoint c;
+        mgpt_error err;
+        set_key(&d, "rope_parameters", cases[i].ropes);
+        assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
+        float found[2] = {0, 0};
+        for (size_t t = 0; t < arr_len(c.tensors); t++)
+            if (strcmp(c.tensors[t].name, "rope_freqs.weight") == 0) {
+                assert_true(found[0] == 0); /* once */
+                ckpt_values(&c.tensors[t], 0, 1, &found[0]);
+                ckpt_values(&c.tensors[t], c.tensors[t].n_values - 1, 1, &found[1]);
+            }
+        assert_true(c.hp.rope_factor == cases[i].factor);
+        assert_true(found[0] == cases[i].first && found[1] == cases[i].last);
+        ckpt_free(&c);
+        dir_free(&d);
+    }
+}
+
 /* The first files of LFM2 state the layers of attention and the width of the MLP in other keys. */
 TEST(lfm2_first_files)
 {

@@ -96,11 +96,14 @@ void hf_gemma4(struct hf_model *m)
     hf_gemma3_rope(m);
 }
 
-/* Adds the divisors of rope's frequencies. A pair that does not rotate has 1e30, as llama.cpp writes it. */
+/* Adds the divisors of rope's frequencies. A pair that does not rotate has 1e30, as llama.cpp writes it. Other types than these
+ * two have none, or the divisors of hf_put_rope. */
 void hf_put_resting_pairs(struct hf_model *m)
 {
     uint32_t n = m->c->hp.n_rot / 2;
     int all = strcmp(m->rope.type, "default") == 0;
+    if (!all && strcmp(m->rope.type, "proportional") != 0)
+        return;
     uint32_t turning = all ? n : (uint32_t)(m->rope.rotated * 2 * n) / 2;
     float *factors = ckpt_new(m->c, n + 1, sizeof *factors);
     for (uint32_t i = 0; i < n; i++)
