@@ -91,10 +91,8 @@ def check_score(name, path, layer, head):
         holds(what + 'ALiBi', len(added) == (name in ALIBI and key < query) and all(int(n) == query - key and abs(float(a) - want) < by for n, a in added), added)
         want = CAPS[name] * math.tanh(x / CAPS[name]) if name in CAPS else x + want
         holds(what + 'the score', abs(float(found[1]) - want) <= by * max(1, abs(x)), (found[0], want))
-        notes = {'   (with a query of 8 bits)'} if eight else {"   (after the model's cap)"} if name in CAPS else {''}
-        if name in CAPS and not eight and abs(want - x) < 1e-5:  # rounding may be as large
-            notes.add('')
-        holds(what + 'its note', found[2] in notes, found[0])
+        note = "   (after the model's cap of %g)" % CAPS[name] if name in CAPS else ''
+        holds(what + 'its note', found[2] == note + '   (with a query of 8 bits)' * eight, found[0])
 
 
 def check_head(name, path, values, layer, head):

@@ -108,24 +108,25 @@ static void view_head_token_at(const struct query *p, size_t pos, char *out)
 static const struct view_column dot_columns[] = {
     {"q", 10, 6}, {"k", 10, 6}, {"product", 10, 6}, {"share %", 8, 2}};
 
-/* The score, and why it is not the scaled product: ALiBi, or a cap where rounding explains less. `size` is the sum of the
- * scaled products' magnitudes. */
-static void print_score(const struct query *p, double scaled, double size)
+/* The score, and why it is not the scaled product: ALiBi, a cap, or a query that is rounded to 8 bits. */
+static void print_score(const struct query *p, double scaled)
 {
     const struct engine *e = &p->view.repl->engine;
-    double score = (double)p->scores[p->j], rounding = (double)p->d * 0x1p-24 * size;
+    double score = (double)p->scores[p->j], cap = (double)e->info.attn_softcap;
     int has_alibi = strcmp(e->info.position, "alibi") == 0;
-    int is_q8 = strcmp(engine_kv_type(e), "q8_0") == 0; /* then q is rounded to 8 bits */
-    int has_cap = !has_alibi && !is_q8 && fabs(scaled) - fabs(score) > rounding;
+    int is_q8 = strcmp(engine_kv_type(e), "q8_0") == 0;
     const char *q8 = is_q8 ? "   (with a query of 8 bits)" : "";
     char label[40];
     snprintf(label, sizeof label, "ALiBi, %zu back", p->i - p->j);
     if (has_alibi && p->j < p->i)
         printf("%-19s %.6f%s\n", label, view_fixed(score - scaled, 6), q8);
-    printf("engine's score      %.6f%s\n", score, has_cap ? "   (after the model's cap)" : q8);
+    printf("engine's score      %.6f", score);
+    if (cap > 0)
+        printf("   (after the model's cap of %g)", cap);
+    puts(q8);
 }
 
-static void print_scaling(const struct query *p, double sum, double size)
+static void print_scaling(const struct query *p, double sum)
 {
     double scale = (double)p->view.repl->engine.info.attn_scale;
     int root = fabs(scale * sqrt((double)p->d) - 1) < 1e-6;
@@ -136,7 +137,7 @@ static void print_scaling(const struct query *p, double sum, double size)
     else
         printf("* %-17.6g %.6f   (the model's own scale)\n", scale, sum * scale);
     if (sees(p, p->j)) {
-        print_score(p, sum * scale, size * scale);
+        print_score(p, sum * scale);
         printf("softmax weight      %.4f\n", (double)p->weights[p->j]);
     } else
         printf("softmax weight      ·   (query %zu does not see key %zu)\n", p->i, p->j);
@@ -145,13 +146,11 @@ static void print_scaling(const struct query *p, double sum, double size)
 static void print_dot(struct query *p)
 {
     const float *k = p->k + p->j * p->d;
-    double sum = 0, size = 0, *products = view_new(p->d, sizeof *products);
+    double sum = 0, *products = view_new(p->d, sizeof *products);
     char label[32], query[HEAT_LABEL], key[HEAT_LABEL];
     uint8_t *shown = NULL;
-    for (size_t e = 0; products && e < p->d; e++) {
+    for (size_t e = 0; products && e < p->d; e++)
         sum += products[e] = (double)p->q[e] * (double)k[e];
-        size += fabs(products[e]);
-    }
     view_head_token_at(p, p->i, query);
     view_head_token_at(p, p->j, key);
     if (products && !p->view.path)
@@ -169,7 +168,7 @@ static void print_dot(struct query *p)
         }
         view_table_close(&p->view);
         if (!p->view.path)
-            print_scaling(p, sum, size);
+            print_scaling(p, sum);
     }
     free(shown);
     free(products);
