@@ -200,8 +200,8 @@ enum kv_type { KV_F32, KV_F16, KV_Q8_0, KV_N_TYPES };
 
 /* A layer keeps a key and a value of each token for each of n_head heads, or a row of floats. */
 struct kv_shape {
-    size_t n_head, head_dim; /* 0: none of its own */
-    size_t rows;             /* floats of a row; 0: keys and values */
+    size_t n_head, head_dim, value_dim; /* 0: none of its own */
+    size_t rows;                        /* floats of a row; 0: keys and values */
 };
 
 /* Bytes of the keys or values of 16 tokens, d elements each. */

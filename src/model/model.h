@@ -139,7 +139,6 @@ struct mgpt_model {
     double rope_base, rope_factor; /* positions are divided by the factor */
     int rope_short;                /* LongRoPE: 1: the factors for short texts */
     struct kv_shape *kept;         /* [n_layer] or NULL: all layers keep the same (kv.h) */
-    size_t *value_dims;            /* [n_layer] with it; NULL: values are as wide as keys */
     struct rope ropes[N_ROPES];
     int rope_first; /* q and k are rotated before their norms */
     /* [head_dim] Taps show stored component qk_order[i] of q or k as component i (arch.h); NULL: as

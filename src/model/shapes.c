@@ -145,16 +145,13 @@ static int keep_layers(mgpt_model *m, mgpt_error *err)
     struct model_shape *s = &m->shape;
     if (!m->kept)
         m->kept = bind_own(m, s->n_layer, sizeof *m->kept, "the kinds of layers", err);
-    if (m->arch->knows & KNOWS_VALUES)
-        m->value_dims = bind_own(m, s->n_layer, sizeof *m->value_dims, "widths of values", err);
-    if (!m->kept || (m->arch->knows & KNOWS_VALUES && !m->value_dims))
+    if (!m->kept)
         return MGPT_EMEM;
     for (size_t i = 0; i < s->n_layer; i++) {
         const struct model_shape *l = m->layers[i].shape;
         int own = m->layers[i].kv_from == i;
-        m->kept[i] = (struct kv_shape){own ? l->n_kept : 0, own ? l->kept_dim : 0, m->kept[i].rows};
-        if (m->value_dims)
-            m->value_dims[i] = l->value_dim;
+        m->kept[i] =
+            (struct kv_shape){own ? l->n_kept : 0, l->kept_dim, l->kept_value, m->kept[i].rows};
         widen(&s->head_dim, l->head_dim);
         widen(&s->value_dim, l->value_dim);
         widen(&s->kept_dim, l->kept_dim);

@@ -56,7 +56,7 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             const struct kv_shape *shapes, mgpt_error *err)
 {
     size_t panel = kernels_kv_bytes(type, head_dim);
-    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, shapes, NULL, NULL, 0, NULL, 0};
+    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, shapes, NULL, 0, NULL, 0};
     kv->own = store_new(kv, err);
     return kv->own ? MGPT_OK : MGPT_EMEM;
 }
@@ -82,7 +82,7 @@ static size_t width_of(const struct kv *kv, size_t i, int is_key)
         return kv->head_dim;
     if (s->rows || i % kv->n_head_kv >= s->n_head)
         return 0;
-    return is_key || !kv->value_dims ? s->head_dim : kv->value_dims[i / kv->n_head_kv];
+    return is_key ? s->head_dim : s->value_dim;
 }
 
 /* Bytes of the keys, or values, of 16 tokens of head i. */

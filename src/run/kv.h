@@ -52,15 +52,14 @@ struct kv {
     size_t n_layer, n_head_kv, head_dim; /* the most heads of a layer, the widest */
     enum kv_type type;
     size_t panel;                  /* bytes of the keys, or values, of 16 tokens of a widest head */
-    const struct kv_shape *shapes; /* [n_layer], or NULL: all layers have these heads */
-    const size_t *value_dims;      /* [n_layer] widths of values; NULL: those of keys */
+    const struct kv_shape *shapes; /* [n_layer], or NULL: all have these heads, of one width */
     struct kv_store *prefix;       /* of tokens [0, n_prefix), whole panels; NULL: 0 */
     size_t n_prefix;
     struct kv_store *own; /* of the tokens after them */
     int interleaved;
 };
 
-/* `shapes` must outlive it, and value_dims, which is NULL until a caller sets it. MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
+/* `shapes` must outlive it. MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
             const struct kv_shape *shapes, mgpt_error *err);
 void kv_free(struct kv *kv);

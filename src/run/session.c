@@ -176,7 +176,6 @@ static int session_build(mgpt_session *s, mgpt_error *err)
     size_t n_kv_heads = d->n_layer ? d->n_kept : 0;
     if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->kept_dim, s->kv_type, s->model->kept, err) < 0)
         return MGPT_EMEM;
-    s->kv.value_dims = s->model->value_dims;
     size_t room = panels_of(d->n_vocab) * PANEL; /* the fused path writes whole panels */
     s->logits = mem_new(room, sizeof *s->logits);
     s->spare = mem_new(room, sizeof *s->spare);

@@ -284,7 +284,6 @@ static int read_parts(struct reading *r, mgpt_session *s, mgpt_error *err)
     if (status == MGPT_OK)
         status =
             kv_init(&r->kv, kv->n_layer, kv->n_head_kv, kv->head_dim, kv->type, kv->shapes, err);
-    r->kv.value_dims = kv->value_dims;
     if (status == MGPT_OK)
         status = kv_reserve(&r->kv, 0, n, err);
     for (size_t i = 0; status == MGPT_OK && i < kv_n_blocks(&r->kv); i++) {

@@ -217,7 +217,7 @@ static void check_kept(const struct kv *kv, size_t t, size_t end, float sign)
  * share, rewinds into what is shared, and copies; and keeps nothing else. */
 TEST(rows_in_place_of_keys)
 {
-    static const struct kv_shape rows[N_LAYER] = {{N_HEAD, 8, 0}, {N_HEAD, 8, WIDE}};
+    static const struct kv_shape rows[N_LAYER] = {{N_HEAD, 8, 8, 0}, {N_HEAD, 8, 8, WIDE}};
     static const float zeros[N_HEAD * 8];
     struct kernels kernels;
     assert_true(kernels_init(&kernels, "scalar"));
