@@ -69,19 +69,11 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
 {
     const struct model_shape *s = &m->shape;
     info->arch = m->arch->name;
-    info->n_ctx = (int32_t)s->n_ctx;
-    info->n_embd = (int32_t)s->n_embd;
-    info->n_layer = (int32_t)s->n_layer;
-    info->n_head = (int32_t)s->n_head;
-    info->n_head_kv = (int32_t)s->n_head_kv;
-    info->head_dim = (int32_t)s->head_dim;
-    info->value_dim = (int32_t)s->value_dim;
-    info->n_latent = (int32_t)s->n_latent;
-    info->n_ff = (int32_t)s->n_ff;
-    info->n_expert = (int32_t)s->n_expert;
-    info->n_expert_used = (int32_t)s->n_expert_used;
-    info->n_ff_expert = (int32_t)s->n_ff_expert;
-    info->n_further = (int32_t)s->n_further;
+#define INFO_SIZE(name) info->name = (int32_t)s->name
+    INFO_SIZE(n_ctx), INFO_SIZE(n_embd), INFO_SIZE(n_layer), INFO_SIZE(n_further);
+    INFO_SIZE(n_head), INFO_SIZE(n_head_kv), INFO_SIZE(head_dim), INFO_SIZE(value_dim);
+    INFO_SIZE(n_latent), INFO_SIZE(n_ff), INFO_SIZE(n_expert), INFO_SIZE(n_expert_used);
+    INFO_SIZE(n_ff_expert);
     info->norm_eps = m->eps;
     info->rope_base = (float)m->rope_base;
 #define NUMBER_OF_(field)

@@ -1,7 +1,7 @@
 /* Keys of a file that can change logits: those under the architecture's prefix, which are the ones
- * that llama.cpp reads, and mgpt.*. Each has a row here. A file with a key that has no row is
- * refused: what it changes is not known. Keys of other prefixes (general, tokenizer, split,
- * quantize, another architecture) never change the forward pass.
+ * that llama.cpp reads, and mgpt.*. All are listed here. A file with another key of them is refused:
+ * what it changes is not known. Keys of other prefixes (general, tokenizer, split, quantize, another
+ * architecture) never change the forward pass.
  */
 #include "model/known_keys.h"
 
@@ -10,110 +10,70 @@
 
 #include <string.h>
 
-enum rule {
-    READ,   /* its reader checks it */
-    UNUSED, /* describes the file, or a use that mgpt does not have: the logits are the same */
-    ONLY    /* refused unless all its numbers are `neutral`, which has no effect */
-};
-
-/* clang-format off */
-#define READ_KEY(key) {.name = (key), .rule = READ}
-#define UNUSED_KEY(key) {.name = (key), .rule = UNUSED}
-#define ONLY_KEY(key, number, bits) {.name = (key), .rule = ONLY, .neutral = (number), .knows = (bits)}
-#define NUMBER_KEY(field, absent, kind, key, least, most, knows, ...) ONLY_KEY(key, NUMBER_NEUTRAL_##kind, knows),
-/* clang-format on */
-
-static const struct known_key {
-    const char *name; /* after the prefix */
-    enum rule rule;
+/* Keys after the architecture's name with one value, which has no effect, in files of architectures that do not
+ * read them. All numbers of another value are refused. */
+static const struct only_key {
+    const char *name;
     double neutral;
-    unsigned knows; /* ONLY: architectures with one of these bits (arch.h) read the key */
-} arch_keys[] = {
-    /* clang-format off */
+    unsigned knows; /* architectures with one of these bits (arch.h) read the key */
+} only_keys[] = {
+/* clang-format off */
+#define ONLY_KEY(...) {__VA_ARGS__},
+#define NUMBER_KEY(field, absent, kind, key, least, most, knows, ...) ONLY_KEY(key, NUMBER_NEUTRAL_##kind, knows)
     MODEL_NUMBERS(NUMBER_KEY)
     /* clang-format on */
-    READ_KEY("block_count"),
-    READ_KEY("context_length"),
-    READ_KEY("embedding_length"),
-    ONLY_KEY("embedding_length_out", 0, 0),
-    ONLY_KEY("embedding_length_per_layer_input", 0, KNOWS_LAYER_INPUTS),
-    READ_KEY("feed_forward_length"),
-    READ_KEY("vocab_size"),
-    READ_KEY("use_parallel_residual"),
-    UNUSED_KEY("pooling_type"),       /* of embedding models */
-    UNUSED_KEY("tensor_data_layout"), /* where the weights came from */
-    ONLY_KEY("router_logit_softcapping", 0, 0),
-    ONLY_KEY("nextn_predict_layers", 0, KNOWS_EXPERTS),
-    ONLY_KEY("n_deepstack_layers", 0, 0),
-    ONLY_KEY("swin_norm", 0, 0),
-    ONLY_KEY("rescale_every_n_layers", 0, 0),
-
-    READ_KEY("attention.head_count"),
-    READ_KEY("attention.head_count_kv"),
-    READ_KEY("attention.key_length"),
-    READ_KEY("attention.value_length"),
-    READ_KEY("attention.layer_norm_epsilon"), /* of an architecture with the other norm: unused */
-    READ_KEY("attention.layer_norm_rms_epsilon"),
-    ONLY_KEY("attention.causal", 1, 0),
-    READ_KEY("attention.sliding_window"),
-    READ_KEY("attention.sliding_window_pattern"),
-    READ_KEY("attention.rope_pattern"),
-    ONLY_KEY("attention.q_lora_rank", 0, KNOWS_LATENT),
-    ONLY_KEY("attention.kv_lora_rank", 0, KNOWS_LATENT),
-    ONLY_KEY("attention.key_length_mla", 0, KNOWS_LATENT),
-    ONLY_KEY("attention.value_length_mla", 0, KNOWS_LATENT),
-    ONLY_KEY("attention.shared_kv_layers", 0, KNOWS_LAYER_INPUTS),
-    ONLY_KEY("attention.key_length_swa", -1, KNOWS_LAYER_SHAPES),
-    ONLY_KEY("attention.value_length_swa", -1, KNOWS_LAYER_SHAPES),
-    ONLY_KEY("rope.dimension_count_swa", -1, KNOWS_LAYER_SHAPES),
-    ONLY_KEY("attention.temperature_length", 0, 0),
-    ONLY_KEY("shortconv.l_cache", 0, KNOWS_CONVOLUTIONS),
-
-    READ_KEY("rope.dimension_count"),
-    ONLY_KEY("rope.dimension_sections", 0, 0),
-    READ_KEY("rope.freq_base"),
-    READ_KEY("rope.freq_base_swa"),
-    READ_KEY("rope.scale_linear"),
-    READ_KEY("rope.scaling.type"),
-    READ_KEY("rope.scaling.factor"),
-    READ_KEY("rope.scaling.attn_factor"),
-    READ_KEY("rope.scaling.original_context_length"),
-    READ_KEY("rope.scaling.yarn_beta_fast"),
-    READ_KEY("rope.scaling.yarn_beta_slow"),
-    ONLY_KEY("rope.scaling.yarn_log_multiplier", 0, KNOWS_QUERY_SCALE | KNOWS_LATENT),
-    READ_KEY("rope.scaling.yarn_ext_factor"),
-    ONLY_KEY("rope.scaling.yarn_attn_factor", 1, 0),
-    ONLY_KEY("rope.scaling.alpha", 0, 0),
-    READ_KEY("rope.scaling.finetuned"), /* by Granite; else it says how the model was trained */
-
-    /* Without experts the rest of these keys has no effect. Tensors say which layers have experts,
-     * and which a shared one. */
-    ONLY_KEY("expert_count", 0, KNOWS_EXPERTS),
-    READ_KEY("expert_used_count"),
-    READ_KEY("expert_feed_forward_length"),
-    READ_KEY("expert_shared_feed_forward_length"),
-    READ_KEY("expert_weights_scale"),
-    READ_KEY("expert_weights_norm"),
-    READ_KEY("expert_gating_func"),
-    READ_KEY("expert_group_count"),
-    READ_KEY("expert_group_used_count"),
-    READ_KEY("expert_shared_count"),
-    UNUSED_KEY("interleave_moe_layer_step"),
-    UNUSED_KEY("leading_dense_block_count"),
-    ONLY_KEY("swiglu_clamp_exp", 0, 0),
-    ONLY_KEY("swiglu_clamp_shexp", 0, 0),
+    {"embedding_length_out", 0, 0},
+    {"embedding_length_per_layer_input", 0, KNOWS_LAYER_INPUTS},
+    {"router_logit_softcapping", 0, 0},
+    {"nextn_predict_layers", 0, KNOWS_EXPERTS},
+    {"n_deepstack_layers", 0, 0},
+    {"swin_norm", 0, 0},
+    {"rescale_every_n_layers", 0, 0},
+    {"attention.causal", 1, 0},
+    {"attention.q_lora_rank", 0, KNOWS_LATENT},
+    {"attention.kv_lora_rank", 0, KNOWS_LATENT},
+    {"attention.key_length_mla", 0, KNOWS_LATENT},
+    {"attention.value_length_mla", 0, KNOWS_LATENT},
+    {"attention.shared_kv_layers", 0, KNOWS_LAYER_INPUTS},
+    {"attention.key_length_swa", -1, KNOWS_LAYER_SHAPES},
+    {"attention.value_length_swa", -1, KNOWS_LAYER_SHAPES},
+    {"rope.dimension_count_swa", -1, KNOWS_LAYER_SHAPES},
+    {"attention.temperature_length", 0, 0},
+    {"shortconv.l_cache", 0, KNOWS_CONVOLUTIONS},
+    {"rope.dimension_sections", 0, 0},
+    {"rope.scaling.yarn_log_multiplier", 0, KNOWS_QUERY_SCALE | KNOWS_LATENT},
+    {"rope.scaling.yarn_attn_factor", 1, 0},
+    {"rope.scaling.alpha", 0, 0},
+    {"expert_count", 0, KNOWS_EXPERTS},
+    {"swiglu_clamp_exp", 0, 0},
+    {"swiglu_clamp_shexp", 0, 0},
 };
 
-static const struct known_key own_keys[] = {
-    READ_KEY("activation"),
-    READ_KEY("embedding_norm"),
-    READ_KEY("final_norm"),
-    READ_KEY("attention.windows"),
-    READ_KEY("attention.no_rope_every"),
-    READ_KEY("rope.yarn_truncate"),
-};
+/* Keys after the architecture's name that a reader checks, or that have no effect. */
+static const char read_keys[] =
+    /* Sizes, norms, windows. The eps of the norm that the architecture does not have is not used. */
+    " block_count context_length embedding_length feed_forward_length vocab_size "
+    "use_parallel_residual attention.head_count attention.head_count_kv attention.key_length "
+    "attention.value_length attention.layer_norm_epsilon attention.layer_norm_rms_epsilon "
+    "attention.sliding_window attention.sliding_window_pattern attention.rope_pattern "
+    /* Positions. "finetuned" has a meaning in files of Granite only. */
+    "rope.dimension_count rope.freq_base rope.freq_base_swa rope.scale_linear "
+    "rope.scaling.type rope.scaling.factor rope.scaling.attn_factor "
+    "rope.scaling.original_context_length rope.scaling.yarn_beta_fast "
+    "rope.scaling.yarn_beta_slow rope.scaling.yarn_ext_factor rope.scaling.finetuned "
+    /* Experts. Tensors say which layers have them, and which a shared one. */
+    "expert_used_count expert_feed_forward_length expert_shared_feed_forward_length "
+    "expert_weights_scale expert_weights_norm expert_gating_func expert_group_count "
+    "expert_group_used_count expert_shared_count "
+    /* Descriptions of the file, and of uses that mgpt does not have. */
+    "pooling_type tensor_data_layout interleave_moe_layer_step leading_dense_block_count ";
 
-/* After mgpt.tokenizer: those that the tokenizer reads, which change ids. */
+/* After mgpt. */
+static const char own_keys[] =
+    " activation embedding_norm final_norm attention.windows attention.no_rope_every "
+    "rope.yarn_truncate ";
+
+/* After mgpt.tokenizer: those that the tokenizer reads, which change ids; map.NAME is a table of characters. */
 static const char tokenizer_keys[] =
     " added after before byte_fallback decoders drops_space drops_unknown end_token_ids "
     "fuse_unknown "
@@ -122,13 +82,13 @@ static const char tokenizer_keys[] =
     "scores single_word space_alone space_first space_missing suffix user_pieces whole_pieces "
     "word_chars ";
 
-static const struct known_key *key_row_of(const struct known_key *rows, size_t n,
-                                          struct gguf_str name)
+/* 1 for a word of a list, which begins with a space. */
+static int is_word(const char *list, struct gguf_str name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strlen(rows[i].name) == name.n && memcmp(rows[i].name, name.p, name.n) == 0)
-            return &rows[i];
-    return NULL;
+    for (const char *p = list + 1; *p; p += strcspn(p, " ") + 1)
+        if (strcspn(p, " ") == name.n && memcmp(p, name.p, name.n) == 0)
+            return 1;
+    return 0;
 }
 
 static int is_only(const struct gguf_kv *kv, double neutral)
@@ -140,7 +100,7 @@ static int is_only(const struct gguf_kv *kv, double neutral)
     return kv->n > 0;
 }
 
-static int refuse_value(const struct gguf_kv *kv, const struct known_key *row, mgpt_error *err)
+static int refuse_value(const struct gguf_kv *kv, const struct only_key *row, mgpt_error *err)
 {
     char found[40] = "this value";
     double v;
@@ -161,17 +121,6 @@ static int strip_prefix(struct gguf_str *key, const char *prefix)
     return 1;
 }
 
-/* 1 for map.NAME, a table of characters, and for a word of tokenizer_keys. */
-static int is_tokenizer_key(struct gguf_str name)
-{
-    if (strip_prefix(&name, "map"))
-        return 1;
-    for (const char *p = tokenizer_keys + 1; *p; p += strcspn(p, " ") + 1)
-        if (strcspn(p, " ") == name.n && memcmp(p, name.p, name.n) == 0)
-            return 1;
-    return 0;
-}
-
 static int refuse_key(const struct gguf_kv *kv, const char *what, const char *of, mgpt_error *err)
 {
     return err_set(err, MGPT_EFILE, kv->offset,
@@ -179,23 +128,32 @@ static int refuse_key(const struct gguf_kv *kv, const char *what, const char *of
                    (int)(kv->key.n < 80 ? kv->key.n : 80), kv->key.p, what, of);
 }
 
+/* A key of the architecture. */
+static int check_arch_key(const mgpt_model *m, const struct gguf_kv *kv, struct gguf_str name,
+                          mgpt_error *err)
+{
+    const struct only_key *row = only_keys, *end = row + sizeof only_keys / sizeof *only_keys;
+    while (row < end && (strlen(row->name) != name.n || memcmp(row->name, name.p, name.n) != 0))
+        row++;
+    if (row == end)
+        return is_word(read_keys, name) ? MGPT_OK
+                                        : refuse_key(kv, "architecture ", m->arch->name, err);
+    int reads = (row->knows & (m->arch->knows | KNOWS_ALL)) != 0;
+    return reads || is_only(kv, row->neutral) ? MGPT_OK : refuse_value(kv, row, err);
+}
+
 static int check_key(const mgpt_model *m, const struct gguf_kv *kv, mgpt_error *err)
 {
     struct gguf_str name = kv->key;
-    const struct known_key *row = NULL;
     if (strip_prefix(&name, m->arch->name))
-        row = key_row_of(arch_keys, sizeof arch_keys / sizeof *arch_keys, name);
-    else if (!strip_prefix(&name, "mgpt"))
+        return check_arch_key(m, kv, name, err);
+    if (!strip_prefix(&name, "mgpt"))
         return MGPT_OK;
-    else if (strip_prefix(&name, "tokenizer"))
-        return is_tokenizer_key(name) ? MGPT_OK : refuse_key(kv, "the tokenizer", "", err);
-    else
-        row = key_row_of(own_keys, sizeof own_keys / sizeof *own_keys, name);
-    if (!row)
-        return refuse_key(kv, "architecture ", m->arch->name, err);
-    if (row->rule != ONLY || row->knows & (m->arch->knows | KNOWS_ALL) || is_only(kv, row->neutral))
-        return MGPT_OK;
-    return refuse_value(kv, row, err);
+    if (!strip_prefix(&name, "tokenizer"))
+        return is_word(own_keys, name) ? MGPT_OK
+                                       : refuse_key(kv, "architecture ", m->arch->name, err);
+    int is_known = strip_prefix(&name, "map") || is_word(tokenizer_keys, name);
+    return is_known ? MGPT_OK : refuse_key(kv, "the tokenizer", "", err);
 }
 
 int model_check_keys(const mgpt_model *m, mgpt_error *err)
