@@ -35,6 +35,44 @@ TEST(config)
     }
 }
 
+/* Keys that a file leaves out have the value of the class, which few share with others, or are asked for. */
+TEST(absent)
+{
+    static const struct {
+        const char *model, *key, *expected;
+        float scale; /* of the experts, where the file is read */
+    } cases[] = {
+        {"deepseek_v3", "routed_scaling_factor", NULL, 2.5F},
+        {"axk1", "routed_scaling_factor", NULL, 2.5F},
+        {"exaone_moe", "routed_scaling_factor", NULL, 2.5F},
+        {"sarvam_moe", "routed_scaling_factor", NULL, 2.5F},
+        {"glm4_moe_lite", "routed_scaling_factor", NULL, 1.8F},
+        {"glm4_moe", "routed_scaling_factor", NULL, 1},
+        {"hy_v3", "router_scaling_factor", NULL, 2.826F},
+        {"deepseek_v3", "n_group", "n_group: missing", 0},
+        {"deepseek_v3", "topk_group", "topk_group: missing", 0},
+        {"axk1", "n_group", "n_group: missing", 0},
+        {"axk1", "topk_group", "topk_group: missing", 0},
+        {"flint", "norm_topk_prob", "norm_topk_prob: missing", 0},
+        {"mellum", "norm_topk_prob", "norm_topk_prob: missing", 0},
+        {"mellum", "rope_parameters", "rope_parameters: missing", 0},
+        {"phi3_longrope", "original_max_position_embeddings", "4096 beside them", 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden(cases[i].model);
+        struct checkpoint c;
+        mgpt_error err;
+        drop_key(&d, cases[i].key);
+        int status = read_dir(&c, &d, "config.json", &err);
+        if (status < 0 && !(cases[i].expected && strstr(err.text, cases[i].expected)))
+            fail_msg("%s without %s: %s", cases[i].model, cases[i].key, err.text);
+        assert_true((status < 0) == (cases[i].expected != NULL));
+        assert_true(status < 0 || c.hp.expert_scale == cases[i].scale);
+        ckpt_free(&c);
+        dir_free(&d);
+    }
+}
+
 /* A window matters only where it is in use, and smaller than the context. */
 TEST(qwen_window)
 {

@@ -86,7 +86,8 @@ uint32_t hf_count(struct hf_model *m, const char *key, int64_t absent, uint32_t 
 int hf_on(struct hf_model *m, const char *key, int absent)
 {
     const json_t *v = key_value(m, key, absent < 0);
-    if (v && !json_is_boolean(v))
+    if ((v && !json_is_boolean(v)) ||
+        (absent == 1 && json_is_null(json_object_get(m->at, key)))) /* classes take null as false */
         hf_stop(m, "%.60s: expected true or false", key);
     return v ? json_is(v, JSON_TRUE) : absent;
 }

@@ -69,8 +69,11 @@ void hf_deepseek2(struct hf_model *m)
     hf_latent_numbers(m);
 }
 
+/* The class turns head_dim components. */
 void hf_deepseek3(struct hf_model *m)
 {
+    uint32_t n_rot = m->c->hp.n_rot;
+    hf_count(m, "head_dim", n_rot, n_rot, n_rot);
     hf_routed(m);
     hf_latent_numbers(m);
 }

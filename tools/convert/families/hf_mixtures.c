@@ -93,6 +93,8 @@ void hf_ernie_moe(struct hf_model *m)
     if (last && json_integer_value(last) != -1)
         m->mixtures_end = hf_count(m, "moe_layer_end_index", -1, 0, INT32_MAX - 1) + 1;
     read_shared(m, "moe_num_shared_experts", 2);
+    if (!(hf_any(m, "moe_norm_min", 1e-12) <= 1e-9)) /* no sum of probabilities is so small */
+        hf_stop(m, "moe_norm_min: only numbers up to 1e-9 are supported");
 }
 
 void hf_lfm2_moe(struct hf_model *m)

@@ -49,12 +49,26 @@ static void read_factor(struct hf_model *m, struct hf_rope *rope)
         hf_stop(m, "rope_scaling: factor is out of range");
 }
 
+/* The original context is in the object, or next to it, whose number the classes prefer; Phi-3's class has 4096 there. */
+static double read_context(struct hf_model *m)
+{
+    static const char key[] = "original_max_position_embeddings";
+    const json_t *object = m->at;
+    double inside = hf_any(m, key, 0);
+    m->at = m->cfg.text;
+    double beside = hf_any(m, key, strcmp(m->cfg.model_type, "phi3") == 0 ? 4096 : 0);
+    m->at = object;
+    if (inside != 0 && beside != 0 && inside != beside)
+        hf_stop(m, "%s: %g in rope's parameters, %g beside them", key, inside, beside);
+    return beside != 0 ? beside : hf_any(m, key, NAN);
+}
+
 static void read_llama3(struct hf_model *m, struct hf_rope *rope)
 {
     read_factor(m, rope);
     rope->low = hf_any(m, "low_freq_factor", NAN);
     rope->high = hf_any(m, "high_freq_factor", NAN);
-    rope->context = hf_any(m, "original_max_position_embeddings", NAN);
+    rope->context = read_context(m);
     if (!(rope->low > 0 && rope->high > rope->low && rope->context > 0 && rope->factor >= 1))
         no_sense(m);
 }
@@ -63,7 +77,7 @@ static void read_llama3(struct hf_model *m, struct hf_rope *rope)
 static void read_yarn(struct hf_model *m, struct hf_rope *rope)
 {
     read_factor(m, rope);
-    rope->context = hf_any(m, "original_max_position_embeddings", NAN);
+    rope->context = read_context(m);
     rope->high = hf_any(m, "beta_fast", 32);
     rope->low = hf_any(m, "beta_slow", 1);
     rope->exact = !hf_on(m, "truncate", 1);
@@ -77,16 +91,13 @@ static void read_yarn(struct hf_model *m, struct hf_rope *rope)
         no_sense(m);
 }
 
-/* The number of the original context is in the object, or was next to it in older files. */
 static void read_longrope(struct hf_model *m, struct hf_rope *rope)
 {
-    static const char key[] = "original_max_position_embeddings";
     const json_t *o = m->at;
     m->at = m->cfg.text;
     double n_ctx = hf_any(m, "max_position_embeddings", NAN);
-    m->at = hf_value(o, key) ? o : m->cfg.text;
-    rope->context = hf_any(m, key, NAN);
     m->at = o;
+    rope->context = read_context(m);
     rope->factor = hf_any(m, "factor", n_ctx / rope->context);
     if (!(rope->context > 1 && rope->context <= 1 << 30 && rope->factor > 0))
         no_sense(m);
@@ -113,6 +124,7 @@ static void read_proportional(struct hf_model *m, struct hf_rope *rope)
 static void read_dynamic(struct hf_model *m, struct hf_rope *rope)
 {
     rope->alpha = hf_any(m, "alpha", 0);
+    rope->factor = hf_any(m, "factor", 1); /* of MLA's scores */
     if (!(rope->alpha >= 0 && rope->alpha <= 1e9))
         no_sense(m);
 }

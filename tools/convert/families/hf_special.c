@@ -274,6 +274,12 @@ void hf_gpt_neo(struct hf_model *m)
         n = add_kinds(m, json_array_get(types, i), windows, n, window);
     if (n != m->c->hp.n_layer)
         hf_stop(m, "attention_types: %u kinds for %u layers", n, m->c->hp.n_layer);
+    const json_t *layers = hf_get(m, "attention_layers");
+    for (uint32_t i = 0; layers && i < n; i++) {
+        const char *kind = json_string_value(json_array_get(layers, i));
+        if (json_array_size(layers) != n || !kind || (strcmp(kind, "local") == 0) != !!windows[i])
+            hf_stop(m, "attention_layers: contradicts attention_types");
+    }
 }
 
 void hf_qwen2_moe(struct hf_model *m)
