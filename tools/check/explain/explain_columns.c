@@ -147,8 +147,8 @@ static int say_simple(const uint32_t *from, size_t n, const char *what, const ch
         text_format(text, cap, "%s: %s %zu and %u exchanged", what, which, first,
                     (unsigned)from[first]);
     else if (shifted == n)
-        text_format(text, cap, "%s: %s shifted by %zu (%s 0 is %zu here)", what, which,
-                    by <= n / 2 ? by : n - by, which, by);
+        text_format(text, cap, "%s: %s shifted by %zu (%.*s 0 is %zu here)", what, which,
+                    by <= n / 2 ? by : n - by, (int)strlen(which) - 1, which, by); /* one of them */
     else
         return 0;
     return 1;

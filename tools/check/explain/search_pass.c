@@ -85,6 +85,9 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
     return interrupted() || (mine && last);
 }
 
+/* What the rounding of float64 leaves is no difference: which of two suspects leaves less says nothing. */
+static const double rounding = 1e-24;
+
 /* The worst position's error; *good: the positions before the first that is beyond the bound. */
 static double worst_position(const struct search_pass *p, size_t n, size_t *good)
 {
@@ -99,7 +102,8 @@ static double worst_position(const struct search_pass *p, size_t n, size_t *good
         most = e > most ? e : most;
         *good += *good == t && e <= p->s->e->bound;
     }
-    return p->bad || (all == 0 && p->hook == p->s->a->n_hooks) ? (double)NAN : most;
+    return p->bad || (all == 0 && p->hook == p->s->a->n_hooks) ? (double)NAN
+                                                               : (most < rounding ? 0 : most);
 }
 
 int search_comparable(const struct answer *a, const struct whatif *w, size_t hook)
