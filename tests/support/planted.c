@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "check/explain/explain.h"
+#include "support/said.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -112,6 +113,23 @@ static const char *cause_of(const struct explain *e)
     return e->proved ? explain_cause(e) : e->head[0] ? e->head : not_found;
 }
 
+/* Whether the whole report is the one that the program's file has. */
+static int reports_alike(const struct bug *bug, const mgpt_model *model, const struct answer *a,
+                         const struct locate *l, struct explain *e, const char *hook)
+{
+    int hooks = a->n_hooks > 0;
+    e->n_tried = e->n_tried ? 99 : 0; /* a new row of the table changes no file */
+    said_begin();
+    if (hooks)
+        locate_print(l, model, a);
+    explain_print(e, hooks ? NULL : "models/it");
+    if (hooks)
+        locate_print_json(l, model);
+    explain_print_json(e);
+    return said_as("%s, %s: %zu hooks, %s", bug->spec->label ? bug->spec->label : bug->spec->arch,
+                   bug->label, a->n_hooks, hook);
+}
+
 /* Runs both for one answer; returns whether the cause is the one that was planted. */
 int planted_found(const struct bug *bug, const mgpt_model *model, const struct answer *a,
                   const char *hook)
@@ -137,6 +155,7 @@ int planted_found(const struct bug *bug, const mgpt_model *model, const struct a
     if (!right)
         print_message("%s (%s): '%s', not '%s'\n", bug->label, a->n_hooks ? "hooks" : "logits",
                       cause_of(&e), want);
+    right = reports_alike(bug, model, a, &l, &e, name) && right;
     explain_free(&e);
     locate_free(&l);
     return right;

@@ -5,9 +5,12 @@
 #include "check/compare/locate.h"
 #include "check/explain/suspects.h"
 #include "support/planted.h"
+#include "support/said.h"
 #include "support/sanitized.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
+
+SAID_IN("tests/tools/check/explain.said")
 
 /* clang-format off */
 static const struct toy_spec llama = {

@@ -1,7 +1,10 @@
 /* Bugs of latent attention that check --explain names. See support/planted.h. */
 #include "check/oracle/oracle.h"
 #include "support/planted.h"
+#include "support/said.h"
 #include "support/unit.h"
+
+SAID_IN("tests/tools/check/explain_latent.said")
 
 #include <math.h>
 

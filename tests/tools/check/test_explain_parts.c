@@ -3,8 +3,11 @@
  * another. */
 #include "check/oracle/oracle.h"
 #include "support/planted.h"
+#include "support/said.h"
 #include "support/sanitized.h"
 #include "support/unit.h"
+
+SAID_IN("tests/tools/check/explain_parts.said")
 
 /* clang-format off */
 static const struct toy_spec llama = {

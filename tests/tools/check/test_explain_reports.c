@@ -3,8 +3,11 @@
  * tests/quality/causes.py plants the same in models of transformers. */
 #include "check/oracle/oracle.h"
 #include "support/planted.h"
+#include "support/said.h"
 #include "support/sanitized.h"
 #include "support/unit.h"
+
+SAID_IN("tests/tools/check/explain_reports.said")
 
 /* ---- other programs ----------------------------------------------------------------------------- */
 
@@ -179,7 +182,6 @@ static const struct toy_spec qwen3 = {
 static const struct toy_spec phi2 = {
     .label = "phi2", .arch = "phi2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
     .n_ctx = 40, .n_vocab = 60, .rope_dims = 4, .biases = 1, .seed = 34};
-
 static const struct toy_spec llama_8 = {
     .label = "llama, 8 heads", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 8, .n_head_kv = 4,
     .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 36};
@@ -259,10 +261,8 @@ static const struct bug cases[] = {
      "norms' squares and variances in bfloat16", BY_LOGITS, .differs = variance_bf16},
     {"variances in float16", &llama, NULL, "blocks.0.ln1.hook_normalized",
      "norms' variances in float16", BY_LOGITS, .differs = variance_f16},
-    {"k rotated twice", &qwen3, NULL, "blocks.0.attn.hook_rot_k", "k is rotated twice", BY_LOGITS,
-     .differs = k_twice},
-    {"q rotated twice", &llama, NULL, "blocks.0.attn.hook_rot_q", "q is rotated twice", BY_LOGITS,
-     .differs = q_twice},
+    {"k rotated twice", &qwen3, NULL, "blocks.0.attn.hook_rot_k", "k is rotated twice", BY_LOGITS, .differs = k_twice},
+    {"q rotated twice", &llama, NULL, "blocks.0.attn.hook_rot_q", "q is rotated twice", BY_LOGITS, .differs = q_twice},
     {"KV head h / G", &llama_8, NULL, "blocks.0.attn.hook_attn_scores", "KV head h / G", BY_LOGITS,
      .differs = by_number},
     {"sum of softmax from 1", &llama, NULL, "blocks.0.attn.hook_pattern", "begins with 1", BY_LOGITS,

@@ -4,9 +4,12 @@
  * not be claimed. */
 #include "check/oracle/oracle.h"
 #include "support/planted.h"
+#include "support/said.h"
 #include "support/sanitized.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
+
+SAID_IN("tests/tools/check/explain_solved.said")
 
 #include <math.h>
 
