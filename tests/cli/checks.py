@@ -1,10 +1,15 @@
 """What some tests of commands have in common: a difference is printed and noted, and the rest runs on."""
+import re
 import struct
 import subprocess
 import sys
+import tempfile
+
+from hashes import ROOT, RUNS, Hashes
 
 failed = []
 count = 0
+said = None
 
 
 def check(what, found, expected):
@@ -23,8 +28,25 @@ def holds(what, good, seen=''):
         print('# ' + str(seen)[-600:].replace('\n', '\n# '))
 
 
+def hash_runs(name):
+    """From here on what run_text sees is hashed: the file is hashes/NAME.txt, which finish() compares."""
+    global said
+    said = Hashes(ROOT / 'tests/cli/hashes' / (name + '.txt'))
+
+
+def note_run(words, done):
+    def without(text):
+        return re.sub(re.escape(tempfile.gettempdir()) + r'/[^/\s"\']*', 'TMP', text.replace(str(ROOT), 'ROOT'))
+    name, printed = without(' '.join(map(str, words[1:])))[:90], without(done.stdout + done.stderr)
+    if not RUNS.search(name) and done.returncode != 5:
+        said.note(name, '%sexit code %d\n' % (printed, done.returncode))
+
+
 def finish():
     """Ends a test that prints TAP."""
+    if said:
+        differ = [run for run in said.end() if run in said.made]
+        holds('what all runs print has the hashes of hashes/' + said.path.name, not differ, '\n'.join(differ))
     print('1..%d' % count)
     sys.exit(bool(failed))
 
@@ -58,4 +80,7 @@ def run_program(*words, code=0, timeout, text=None):
 
 def run_text(*words, text=None):
     """Runs a program that may fail; what it prints as text."""
-    return subprocess.run([str(word) for word in words], input=text, capture_output=True, text=True, errors='replace', check=False)
+    done = subprocess.run([str(word) for word in words], input=text, capture_output=True, text=True, errors='replace', check=False)
+    if said:
+        note_run(words, done)
+    return done

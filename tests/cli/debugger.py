@@ -11,7 +11,7 @@ import struct
 import tempfile
 import zipfile
 
-from checks import finish, holds, run_text
+from checks import finish, hash_runs, holds, run_text
 
 ROOT, MGPT = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"]), os.environ["MGPT"]
 NAMES, LINES = ROOT / "weights/names.gguf", ROOT / "weights/shakespeare.gguf"
@@ -208,6 +208,7 @@ def steer(tmp):
 
 
 def main():
+    hash_runs("debugger")
     tmp = pathlib.Path(tempfile.mkdtemp())
     sums(tmp)
     tokens(tmp)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zipfile
 
-from checks import finish, holds, run_text
+from checks import finish, hash_runs, holds, run_text
 
 mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 MODEL = root + '/weights/shakespeare.gguf'
@@ -198,6 +198,7 @@ def every_matrix_is_seen():
         holds(f'{name}: the latent', down == (name in ('deepseek_v2', 'deepseek_v3', 'minicpm3')), '')
 
 
+hash_runs('imatrix')
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     with open('long.txt', 'w') as file:

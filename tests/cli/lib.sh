@@ -7,7 +7,7 @@
 case $MGPT in /*) ;; *) MGPT=$PWD/$MGPT ;; esac
 MGPT_SOURCE_ROOT=$(cd "$MGPT_SOURCE_ROOT" && pwd)
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/mgpt-cli-XXXXXX") || exit 1
-trap 'rm -rf "$tmp"' EXIT
+trap 'rm -rf "$tmp" "$tmp.runs"' EXIT
 trap 'exit 1' HUP INT TERM
 
 names=$MGPT_SOURCE_ROOT/weights/names.gguf
@@ -32,11 +32,12 @@ report()
     echo "#   exit code: $code"
 }
 
-# run ARGS...: mgpt with stdout in $tmp/out, stderr in $tmp/err, the exit code in $code.
+# run ARGS...: mgpt with stdout in $tmp/out, stderr in $tmp/err, the exit code in $code. All of it is kept for `finish`.
 run()
 {
     code=0
     "$MGPT" "$@" >"$tmp/out" 2>"$tmp/err" || code=$?
+    { printf '\001%s\n' "$*"; cat "$tmp/out" "$tmp/err"; echo "exit code $code"; } >>"$tmp.runs"
 }
 
 # interrupted WHEN ARGS...: the same for a run that gets Ctrl-C as soon as WHEN holds. A background job of a shell without job
@@ -180,8 +181,15 @@ feed()
     run "$@" <"$tmp/in"
 }
 
+# Ends a test. What its runs printed has the hashes of hashes/NAME.txt, if there is such a file (hashes.py).
 finish()
 {
+    hashes=$MGPT_SOURCE_ROOT/tests/cli/hashes/$(basename "$0" .sh).txt
+    if [ -f "$hashes" ]; then
+        code=0
+        python3 "$MGPT_SOURCE_ROOT/tests/cli/hashes.py" "$hashes" "$tmp.runs" "$tmp" >"$tmp/out" 2>"$tmp/err" || code=$?
+        check "what all runs print has the hashes of $(basename "$hashes")" [ "$code" -eq 0 ]
+    fi
     echo "1..$number"
     [ "$failures" -eq 0 ]
     exit

@@ -12,7 +12,7 @@ import struct
 import sys
 import tempfile
 
-from checks import finish, holds, run_text
+from checks import finish, hash_runs, holds, run_text
 from split_gguf import parse
 
 mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
@@ -67,6 +67,7 @@ def model(path, prompt, names):
         one(path, name, tensors[name], rng.randrange(rows), rng.randrange(columns), math.nan if i % 4 == 3 else (0.5, -0.75, 1.25)[i % 4], 'reference.npz')
 
 
+hash_runs('one_weight')
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     model(root + '/weights/names.gguf', ('-p', 'annabelkarenoli'), ['output.weight', 'blk.0.attn_v.weight', 'blk.0.attn_output.weight', 'blk.0.ffn_down.weight',

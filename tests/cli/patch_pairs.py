@@ -11,7 +11,7 @@ import struct
 import tempfile
 import zipfile
 
-from checks import finish, holds, run_text
+from checks import finish, hash_runs, holds, run_text
 
 ROOT, MGPT = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"]), os.environ["MGPT"]
 NAMES = ROOT / "weights/names.gguf"
@@ -74,6 +74,7 @@ def close(a, b):
 
 
 def main():
+    hash_runs("patch_pairs")
     tmp = pathlib.Path(tempfile.mkdtemp())
     os.chdir(tmp)
 

@@ -15,8 +15,10 @@ ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.path.abspath(os.environ["MGPT"])
 sys.path.insert(0, os.path.join(ROOT, "tests/fuzz"))
 from checks import finish, holds  # noqa: E402
 from formats import npy, npz, safetensors  # noqa: E402
+from hashes import Hashes  # noqa: E402
 from references import PROMPT, Tensor, flat, log_softmax, packed, references, torch  # noqa: E402
 
+SAID = Hashes(os.path.join(ROOT, "tests/cli/hashes/references.txt"))
 NAMES, LINES = os.path.join(ROOT, "weights/names.gguf"), os.path.join(ROOT, "weights/shakespeare.gguf")
 
 
@@ -24,8 +26,13 @@ def check(name, data, ids, *more, model=NAMES):
     with open(name, "wb") as f:
         f.write(data)
     given = ["--ids", ",".join(map(str, ids))] if ids else []
-    done = subprocess.run([MGPT, "check", model, name, *given, *more], capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
+
+    def run(program):
+        done = subprocess.run([program, "check", model, name, *given, *more], capture_output=True, text=True)
+        return done.returncode, (done.stdout + done.stderr).replace(ROOT, "ROOT")
+    code, output = run(MGPT)
+    SAID.note(" ".join([name, *more]), output, lambda program: run(program)[1])
+    return code, output
 
 
 def passes(what, data, ids, positions):
@@ -52,6 +59,7 @@ def good_files(ids, rows):
         passes(name, data, given, n)
         code, output = check(name, other, given)
         holds(name + ", one value wrong", code == 1 and "DIFFERENT" in output, output)
+        check(name, other, given, "--explain", "--json")
         code, output = check(name, third, given)
         holds(name + ", NaN", code == 1 and "not finite" in output or code == 3 and "JSON" in output, output)
 
@@ -345,6 +353,8 @@ def main():
         two_positions(ids)
         wide_rows()
         os.chdir(ROOT)
+    differ = SAID.end()
+    holds("what all of this prints has the hashes of hashes/references.txt", not differ, differ)
     finish()
 
 

@@ -30,7 +30,7 @@ visible()
 # Without what depends on the machine: compilers, versions, where rounding is largest.
 stages()
 {
-    sed -E 's/^((blocks|hook|ln|logits)[^ ]* ).*\[.*/\1/; s/"by":.*\}/"by":BY/; s/by mgpt [^:]*:/by BY:/; s/^(.*(version|machine|compiler|command).*)[:|].*/\1/'
+    sed -E 's/^((blocks|hook|ln|logits)[^ ]* ).*\[.*/\1/; s/"by":.*\}/"by":BY/; s/by mgpt [^:]*:/by BY:/; s/^(.*(version|machine|compiler|command).*)[:|].*/\1/; s/[0-9.]+, (gcc|clang) .*/BY/; s/XXH64 [0-9a-f]+/XXH64/'
 }
 
 altered relu gpt2 's/gelu_new/relu/'

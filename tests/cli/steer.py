@@ -9,7 +9,7 @@ import shutil
 import struct
 import tempfile
 
-from checks import finish, holds, run_text
+from checks import finish, hash_runs, holds, run_text
 
 ROOT, MGPT = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"]), os.environ["MGPT"]
 GPT2, LAYERS, WIDTH = ROOT / "tests/golden/gpt2", 2, 18
@@ -75,6 +75,7 @@ def refused(what, text, *options, code=3):
 
 
 def main():
+    hash_runs("steer")
     tmp = pathlib.Path(tempfile.mkdtemp())
     rows = {i: [((7 * j + 3 * i) % 11 - 5) / 8 for j in range(WIDTH)] for i in range(LAYERS)}
     twice = {1: [2 * x for x in rows[1]]}
