@@ -32,13 +32,10 @@ static int hyper_groups(mgpt_model *m, mgpt_error *err)
                    "key %s: %zu of %zu groups of %zu experts", full.text, used, all, s->n_expert);
 }
 
-/* Files of GLM-4.7 Flash do not say that probabilities are sigmoids: their last layer has a bias for the choice,
- * which DeepSeek-V2 has not. */
-static int has_latent_bias(const mgpt_model *m)
+/* Whether the last layer has a bias for the choice of experts. */
+static int has_choice_bias(const mgpt_model *m)
 {
     char name[48];
-    if (!(m->arch->knows & KNOWS_LATENT) || !m->shape.n_layer)
-        return 0;
     text_format(name, sizeof name, "blk.%zu.exp_probs_b.bias", m->shape.n_layer - 1);
     return gguf_tensor(&m->gguf, name) != NULL;
 }
@@ -46,7 +43,9 @@ static int has_latent_bias(const mgpt_model *m)
 static int hyper_weights(mgpt_model *m, mgpt_error *err)
 {
     struct key full;
-    int sigmoid = m->arch->expert_sigmoid || has_latent_bias(m);
+    /* Files of GLM-4.7 Flash do not say that probabilities are sigmoids: they have a bias, which DeepSeek-V2 has not. */
+    int biased = has_choice_bias(m);
+    int sigmoid = m->arch->expert_sigmoid || (m->arch->knows & KNOWS_LATENT && biased);
     size_t gating, usual = sigmoid ? GATING_SIGMOID : GATING_DEFAULT;
     double scale = 1;
     m->expert_norm = m->arch->expert_norm;
@@ -55,6 +54,9 @@ static int hyper_weights(mgpt_model *m, mgpt_error *err)
         hyper_real(m, "expert_weights_scale", 0, 1e6, &scale, err) < 0 ||
         gguf_bool(&m->gguf, hyper_key(m, "expert_weights_norm", &full), &m->expert_norm, err) < 0)
         return MGPT_EFILE;
+    if (gating == GATING_SOFTMAX_OF_CHOSEN && biased) /* is added to scores, not to probabilities */
+        return err_set(err, MGPT_EFILE, hyper_offset(m, hyper_key(m, "expert_gating_func", &full)),
+                       "key %s: 3 is not supported with a bias for the choice", full.text);
     if (gating == GATING_SOFTMAX_OF_CHOSEN)
         m->expert_norm = 1;
     m->expert_sigmoid = (gating == GATING_DEFAULT ? usual : gating) == GATING_SIGMOID;
