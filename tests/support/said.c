@@ -4,6 +4,7 @@
 #include "support/unit.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <unistd.h>
 
@@ -48,7 +49,9 @@ static size_t said_number(const char *at, char out[40])
     size_t power = at[end] == 'e' ? strspn(at + end + 1 + sign, digits) : 0;
     if (n == 0 || (point == 0 && power == 0))
         return 0;
-    snprintf(out, 40, "%.5g", strtod(at, NULL));
+    double value = strtod(at, NULL);
+    int rounding = value != 0 && fabs(value) < 1e-11;
+    snprintf(out, 40, rounding ? "~0" : "%.4g", value);
     return end + (power ? 1 + sign + power : 0);
 }
 

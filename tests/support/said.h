@@ -4,7 +4,7 @@
  *     said_begin(); ...prints to stdout...; missed += !said_as("section %d", n);
  *
  * A section that is run must be the file's: the second one of a name has " (2)" after it. Numbers are rounded
- * to five digits, so that C libraries agree. MGPT_WRITE=1 writes the file again; look at the diff. */
+ * to four digits, those that are rounding alone are ~0, so that C libraries agree. MGPT_WRITE=1 writes the file again; look at the diff. */
 #ifndef TESTS_SAID_H
 #define TESTS_SAID_H
 

@@ -170,7 +170,8 @@ static int better(const struct explain_trial *a, const struct explain_trial *b)
 {
     if (a->proved != b->proved)
         return a->proved;
-    return isnan(b->nmse) ? !isnan(a->nmse) : a->nmse < b->nmse;
+    return isnan(b->nmse) ? !isnan(a->nmse)
+                          : a->nmse < 0.999 * b->nmse; /* else as they were tried */
 }
 
 static void trial_first(struct explain *e, size_t i)
