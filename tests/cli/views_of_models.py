@@ -19,7 +19,7 @@ MGPT, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 IDS = [1, 5, 2, 9, 14]
 N = len(IDS)
 MODELS = '''laguna laguna_values afmoe gptj phi gpt1 gpt2 llama gemma2 gemma3 gemma4 mixtral olmo opt_350m bloom mpt deepseek_v2 minicpm3 lfm2 nanochat
-    exaone4 gpt_oss cohere2 granite olmoe gpt_neox falcon'''.split()
+    exaone4 gpt_oss cohere2 granite olmoe gpt_neox falcon gemma4_e'''.split()
 CAPS, ALIBI = {'gemma2': 2.0}, {'bloom': 3, 'mpt': 6}  # of the configurations: a cap of scores; heads, whose slopes begin at 2^-8
 NUMBER = r'([-+]?(?:\d[\d.e+-]*|nan|inf))'
 
@@ -132,6 +132,8 @@ def check_kv(name, path, values, layer):
 def check_neurons(name, path, values, layer):
     place = 'blocks.%d.mlp.' % layer
     shown = say(path, '/m %d -1' % layer)[0]
+    if ' neurons, ' in shown:
+        holds('%s layer %d /m: how many' % (name, layer), ': %d neurons, ' % len(row(values, place + 'hook_post', N - 1)) in shown, shown)
     for i, post, pre in re.findall(r'^(\d+) +' + NUMBER + ' +' + NUMBER, shown, re.M):
         for hook, found in (('hook_post', post), ('hook_pre', pre)):
             holds('%s layer %d /m: %s of %s' % (name, layer, hook, i), near(found, row(values, place + hook, N - 1)[int(i)]), (post, pre))

@@ -388,22 +388,30 @@ TEST(many_texts)
 
 /* ---- a neuron, a sweep ---- */
 
+/* The last one of each layer. Gemma 4's last layers are twice as wide as its first ones. */
 TEST(neuron)
 {
-    struct opened_page o = open_lab(ZOO_GPT2);
-    size_t E = (size_t)o.info.n_embd, F = (size_t)o.info.n_ff, n = (size_t)o.info.n_vocab;
-    float *column = toy_alloc(E + n, sizeof *column), *want = column + E;
-    mgpt_session *session = subject_session(o.model, 0, 1);
-    for (size_t i = 0; i < E; i++)
-        assert_int_equal(
-            mgpt_read_tensor(o.model, "blk.1.ffn_down.weight", i * F + F - 1, 1, &column[i], NULL),
-            MGPT_OK);
-    assert_int_equal(mgpt_unembed(session, column, want, NULL), MGPT_OK);
-    assert_memory_equal(lab_neuron(1, (int)F - 1), want, n * sizeof *want);
-    assert_null(lab_neuron(1, (int)F));
-    mgpt_session_free(session);
-    free(column);
-    close_lab(&o);
+    for (size_t k = 0; k < 2; k++) {
+        struct opened_page o = open_lab(k ? ZOO_GEMMA4_INPUTS : ZOO_GPT2);
+        size_t E = (size_t)o.info.n_embd, n = (size_t)o.info.n_vocab;
+        float *column = toy_alloc(E + n, sizeof *column), *want = column + E;
+        mgpt_session *session = subject_session(o.model, 0, 1);
+        for (int layer = 0; layer < o.info.n_layer; layer++) {
+            mgpt_layer l;
+            char name[40];
+            snprintf(name, sizeof name, "blk.%d.ffn_down.weight", layer);
+            mgpt_get_layer(o.model, (size_t)layer, &l, NULL);
+            size_t F = (size_t)l.n_ff;
+            for (size_t i = 0; i < E; i++)
+                mgpt_read_tensor(o.model, name, i * F + F - 1, 1, &column[i], NULL);
+            assert_int_equal(mgpt_unembed(session, column, want, NULL), MGPT_OK);
+            assert_memory_equal(lab_neuron(layer, l.n_ff - 1), want, n * sizeof *want);
+            assert_null(lab_neuron(layer, l.n_ff));
+        }
+        mgpt_session_free(session);
+        free(column);
+        close_lab(&o);
+    }
 }
 
 static double lone_logprob(const struct opened_page *o, const int32_t *tokens)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "engine/layers.h"
 
 #include <stdlib.h>
 
@@ -17,11 +18,11 @@ void lab_neuron_close(void)
 /* The columns of a quantised matrix are read by rows. */
 static int neuron_column(const mgpt_info *info, int layer, int unit, float *column)
 {
-    size_t n_ff = (size_t)info->n_ff;
     float *row = column + info->n_embd;
     mgpt_tensor down;
     int status =
         mgpt_find_role(lab_model(), MGPT_W_DOWN, layer, MGPT_WEIGHT, &down, lab_last_error());
+    size_t n_ff = status == MGPT_OK ? (size_t)down.dims[0] : 0;
     for (size_t i = 0; i < (size_t)info->n_embd && status == MGPT_OK; i++) {
         status = mgpt_read_tensor(lab_model(), down.name, i * n_ff, n_ff, row, lab_last_error());
         column[i] = row[unit];
@@ -33,7 +34,7 @@ const float *lab_neuron(int layer, int unit)
 {
     mgpt_info info;
     if (mgpt_get_info(lab_model(), &info, NULL) < 0 || layer < 0 || layer >= info.n_layer ||
-        unit < 0 || unit >= info.n_ff) {
+        unit < 0 || unit >= engine_layer(lab_model(), layer).n_ff) {
         lab_refuse("the model has no such neuron");
         return NULL;
     }

@@ -1,5 +1,6 @@
 /* Repl: the neurons of an MLP that fire most at a position: what leaves the activation (and, when
  * gated, the gate), which is what the down projection multiplies. */
+#include "engine/layers.h"
 #include "repl/view.h"
 
 #include <math.h>
@@ -100,7 +101,7 @@ void view_neurons(struct repl *r, struct repl_args *args)
     struct mlp m = {.view = view_of(r, args),
                     .layer = args->layer,
                     .pos = args->pos,
-                    .n_ff = (size_t)r->engine.info.n_ff,
+                    .n_ff = (size_t)engine_layer(r->engine.model, args->layer).n_ff,
                     .gated = r->engine.info.gated};
     if (r->engine.info.n_expert) {
         repl_error("the layers are mixtures of experts, which have no one list of neurons: mgpt "
