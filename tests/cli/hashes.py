@@ -12,7 +12,7 @@ OLD = os.environ.get('MGPT_OLD')
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What is the machine's: lines, and values in JSON.
-LINES = re.compile(r'(?m)^.*(^threads |^kernels |"threads"|tokens/s|tok/s| GB/s|seconds| ms\b|compiler|version).*\n')
+LINES = re.compile(r'(?m)^.*(^cosine |^wrote \d+ bytes|^threads |^kernels |"threads"|tokens/s|tok/s| GB/s|seconds| ms\b|compiler|version).*\n')
 VALUES = re.compile(r'"(isa|seconds|file|path)":("[^"]*"|[-\d.e]+)')
 # Runs whose output is the machine's, or the C library's error.
 RUNS = re.compile(r'bench|--self|--attest|--isa|--version|^info\b|^$|machine')
@@ -22,8 +22,8 @@ def plain(text):
     """Numbers with five digits, none of those that are rounding alone; without what is the machine's."""
     def digits(found):
         value = float(found[0])
-        return '~0' if abs(value) < 1e-11 and value else '%.5g' % value
-    text = VALUES.sub(r'"\1"', LINES.sub('', text))
+        return '~0' if abs(value) < 1e-11 else '%.5g' % value
+    text = VALUES.sub(r'"\1"', LINES.sub('', text)).replace(' 0 nats', ' ~0 nats').replace('at most 0 at', 'at most ~0 at')
     return re.sub(r'(?<![\w.])\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)(?![\w])', digits, text)
 
 

@@ -18,7 +18,7 @@ from checks import finish, hash_runs, holds, run_text
 
 mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 MODEL = root + '/weights/shakespeare.gguf'
-TEXT = open(root + '/README.md', encoding='ascii', errors='ignore').read()
+TEXT = open(root + '/weights/names-steps/texts.txt', encoding='ascii').read()
 
 
 def run(*args):

@@ -20,7 +20,11 @@ LONG = re.compile(r'(\d\.\d{5})\d+')
 
 def told(words, folder, typed='', mgpt=MGPT):
     """Exit code, both outputs, without the folder's name and with numbers that have five digits after the point."""
-    done = subprocess.run([mgpt, *map(str, words)], input=typed, capture_output=True, text=True, errors='replace', cwd=folder, check=False)
+    link = pathlib.Path(folder) / 'ROOT'  # messages shorten long paths
+    link.symlink_to(ROOT)
+    done = subprocess.run([mgpt, *(str(word).replace(str(ROOT), 'ROOT') for word in words)], input=typed.replace(str(ROOT), 'ROOT'),
+                          capture_output=True, text=True, errors='replace', cwd=folder, check=False)
+    link.unlink()
     text = 'exit code %d\n%s--\n%s' % (done.returncode, done.stdout, done.stderr)
     return LONG.sub(r'\1', TINY.sub('~0', text)).replace(str(folder), 'FOLDER').replace(str(ROOT), 'ROOT')
 
