@@ -168,9 +168,11 @@ static void step_window(struct hf_model *m, const struct hf_step *s)
 /* Sizes of experts are above 0. */
 static uint32_t step_size(struct hf_model *m, const struct hf_step *s)
 {
-    int is_used = s->at == HF_TO_SIZE(n_expert_used), is_n = s->at == HF_TO_SIZE(n_expert);
+    int is_used = s->at == offsetof(struct ckpt_hparams, n_expert_used),
+        is_n = s->at == offsetof(struct ckpt_hparams, n_expert),
+        is_shared = s->at == offsetof(struct ckpt_hparams, n_ff_shared);
     uint32_t most = is_used ? m->c->hp.n_expert : is_n ? 1024 : 1 << 23;
-    return hf_count(m, s->key, (int64_t)s->value, s->at != HF_TO_SIZE(n_ff_shared), most);
+    return hf_count(m, s->key, (int64_t)s->value, !is_shared, most);
 }
 
 /* Steps that set a member of the checkpoint's numbers, or the model's variant. */
