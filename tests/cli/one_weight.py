@@ -59,7 +59,7 @@ def one(path, name, place, row, column, value, reference):
 
 
 def model(path, prompt, names):
-    rng = random.Random(path)
+    rng = random.Random(os.path.basename(path))
     run('trace', path, *prompt, '-o', 'reference.npz')
     tensors = tensors_of(open(path, 'rb').read())
     for i, name in enumerate(names):
