@@ -10,7 +10,6 @@ anything is WRONG. fresh.py draws everything at random; this is its other half: 
 """
 import argparse
 import collections
-import copy
 import json
 import pathlib
 import shutil
@@ -155,7 +154,7 @@ def main():
         for what, changed in cases(config, known, d):
             with tempfile.TemporaryDirectory(dir=args.keep) as work:
                 work = pathlib.Path(work) / 'model'
-                found, why = one(args.mgpt, golden, copy.deepcopy(changed), work)
+                found, why = one(args.mgpt, golden, changed, work)
                 if found == 'WRONG' and args.keep:
                     work.rename(pathlib.Path(tempfile.mkdtemp(prefix=f'{name}-{n}-', dir=args.keep)) / 'model')
                 n += 1
