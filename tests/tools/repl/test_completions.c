@@ -30,6 +30,8 @@ static void show_words(FILE *to, struct repl *repl, const char *before, const ch
 {
     static struct collected words;
     struct xxh64 h;
+    if (*before && *begin == '/') /* files of the machine's own root */
+        return;
     words.n = 0;
     words.most = most;
     repl_complete(before, begin, (struct line_words *)(void *)&words, repl);
