@@ -1,7 +1,7 @@
 """Everything that mgpt convert says and writes: told lines and, of the file, keys, tensors, types, shapes and data.
 
 Runs: every golden model and fixture with other options, adapters, and tokenizers with one value changed at a time.
-converted.expect has a hash of each run (transcript.py says how to look at a difference and how to write it again).
+hashes/converted.txt has a hash of each run (hashes.py says how to look at a difference and how to write it again).
 """
 import copy
 import hashlib
@@ -261,4 +261,4 @@ def other_files():
             yield 'ranks %d %s' % (i, name), with_tokenizer(6, {name: ranks}, {name: ranks, **SIDES})
 
 
-compare(ROOT / 'tests/cli/converted.expect', [run for group in (golden, weights, fixtures, adapters, stated, changes, other_files) for run in group()])
+compare('converted', [run for group in (golden, weights, fixtures, adapters, stated, changes, other_files) for run in group()])

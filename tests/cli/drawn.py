@@ -1,6 +1,6 @@
 """Everything that generate says: each pair of settings of drawing tokens, as text and as JSON, and other ways of asking for texts.
 
-drawn.expect has a hash of each run (transcript.py says how to look at a difference and how to write it again).
+hashes/drawn.txt has a hash of each run (hashes.py says how to look at a difference and how to write it again).
 """
 import itertools
 import json
@@ -86,4 +86,4 @@ def others():
         yield 'chat ' + option, drawing('chat', ['--chat', *words, *n, '--seed', '1'], ['--chat', *words, *n, '--temp', '0'])
 
 
-compare(ROOT / 'tests/cli/drawn.expect', [*pairs(), *others()])
+compare('drawn', [*pairs(), *others()])

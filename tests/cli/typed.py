@@ -1,6 +1,6 @@
 """Everything that sessions of the repl print and write: seeded random lines through every command, with the edges of its arguments.
 
-typed.expect has a hash of each session (transcript.py says how to look at a difference and how to write it again).
+hashes/typed.txt has a hash of each session (hashes.py says how to look at a difference and how to write it again).
 """
 import hashlib
 import re
@@ -122,5 +122,5 @@ if __name__ == '__main__':
     if sys.argv[1:]:  # MODEL NUMBER: prints its lines and what they give
         print(script(int(sys.argv[2]), MODELS[sys.argv[1]]))
     else:
-        compare(ROOT / 'tests/cli/typed.expect', [('%s %d' % (name, seed), session(seed, model, OPTIONS[seed % len(OPTIONS)]))
+        compare('typed', [('%s %d' % (name, seed), session(seed, model, OPTIONS[seed % len(OPTIONS)]))
                                                   for name, model in MODELS.items() for seed in range(SESSIONS * (2 if 'n' == name[0] else 1))])
