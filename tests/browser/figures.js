@@ -31,13 +31,9 @@ async function numbers(page) {
     const engine = await page.eval(`[0, 1, 2, 3, 4].map((i) => Array.from(App.line(App.ofLayer('attn.hook_pattern'), 3, i)))`);
     const json = JSON.parse(await page.eval(`Share.json(${card('One head')})`));
     assert.deepStrictEqual([json.model, json.tokens, json.text], ['names', [26, 0, 13, 13, 0], ['<BOS>', 'a', 'n', 'n', 'a']]);
-    assert.strictEqual(json.link, '#view=attention&layer=0&head=3&query=4&key=0&ids=26.0.13.13.0');
+    assert.strictEqual(json.link, '#at=4&head=0.3&cell=heads&ids=26.0.13.13.0'.replace('&cell', '&key=0&cell'));
     assert.deepStrictEqual(json.figures[0].columns, ['query', '0 start', '1 a', '2 n', '3 n', '4 a']);
     assert.deepStrictEqual(json.figures[0].rows, engine.map((row, i) => [['0 start', '1 a', '2 n', '3 n', '4 a'][i], ...row, ...Array(4 - i).fill(null)]));
-    const q = await page.eval(`Array.from(App.row(App.ofLayer('attn.hook_q'), 4, 3))`), k = await page.eval(`Array.from(App.row(App.ofLayer('attn.hook_k'), 0, 3))`);
-    const csv = (await page.eval(`Share.csv(${card('Query · key')})`)).split('\r\n');
-    assert.strictEqual(csv[1], 'dim,q,k,q × k,%');
-    q.forEach((x, e) => assert.deepStrictEqual(csv[2 + e].split(',').slice(0, 4).map(Number), [e, x, k[e], x * k[e]]));
     const all = (await page.eval(`Share.csv(${card('All heads')})`)).trim().split('\r\n').map((line) => line.split(','));
     assert.deepStrictEqual(all.slice(1).map((r) => r.slice(0, 2)), [['0', '0'], ['0', '1'], ['0', '2'], ['0', '3']]);
     await page.eval(`App.set({ view: 'predict' })`);
@@ -83,19 +79,14 @@ async function saving(page) {
 
 // Arcs from the chosen token to each key that has a hundredth; a click on a token moves everything.
 async function arcs(page) {
-    const state = `[App.state.query, document.querySelectorAll('#strip .arcs path').length]`;
+    const state = `[App.state.query, document.querySelector('.home .arcs').querySelectorAll('path').length]`;
     const w = await page.eval(`Array.from(App.line(App.ofLayer('attn.hook_pattern'), 3, 4))`);
     assert.deepStrictEqual(await page.eval(state), [4, w.filter((v) => v >= 0.01).length]);
-    const widths = await page.eval(`[...document.querySelectorAll('#strip .arcs path')].map((p) => Number(p.getAttribute('stroke-width')))`);
+    const widths = await page.eval(`[...document.querySelector('.home .arcs').querySelectorAll('path')].map((p) => Number(p.getAttribute('stroke-width')))`);
     w.slice().sort((a, b) => b - a).forEach((v, i) => assert(Math.abs(widths[i] - 1 - 7 * v) < 1e-6, `arc ${i}`));
-    await click(page, '#strip [data-pos="2"]');
+    await click(page, '.home [data-pos="2"]');
     assert.deepStrictEqual((await page.eval(state))[0], 2);
     assert.match(await page.eval(`document.querySelector('.keys h4').textContent`), /2 n looks at/); // a card that is not drawn yet has no innerText
-    await page.eval(`document.querySelector('#strip input[value=surprisal]').click()`);
-    assert.strictEqual(await page.eval(`document.querySelectorAll('#strip .arcs path').length`), 0);
-    const csv = (await page.eval(`Share.csv(document.getElementById('strip'))`)).split('\r\n');
-    assert.strictEqual(csv[0], 'position,id,token,surprisal,attention');
-    assert.strictEqual(Number(csv[2].split(',')[3]), await page.eval(`Numbers.losses([26, 0], () => Engine.logits(0))[0].nll`));
 }
 
 // From Tab to a changed picture: no pointer.
@@ -123,9 +114,9 @@ async function questions(page) {
         return page.text('.room:not([hidden])');
     };
     assert.match(await ask('.try button:nth-of-type(1)'), /head 2/); // what did head 2 look at?
-    const why = await ask('#tab-attention', '.thumb[data-head="2"]', '.keys .keyrow'); // and why?
-    assert.match(why, /query 4 a · key 0 start[^]*sum: q · k\s+6\.356498[^]*softmax weight\s+0\.3995/);
-    assert.match(await ask('#tab-experiment', '#sweep').then(() => page.until(`[...document.querySelectorAll('caption')].map((c) => c.parentNode.innerText).find((t) => /taken out/.test(t))`)), /KL after 4 a when a part is taken out/); // what changed the prediction?
+    assert.match(await ask('.try button:nth-of-type(1)', '.terms .on .goback'), /q · k\s+6\.356498/); // and why?
+    assert.match(await ask('.try button:nth-of-type(2)').then(() => page.until(`/Without .* it would have/.test(document.querySelector('.panel').innerText) && document.querySelector('.panel').innerText`)), /the MLP/); // what changed the prediction?
+    assert.match(await ask('.try button:nth-of-type(7)', '.thumb[data-head="3"]'), /Head 0\.3\s+diffuse/); // what do all heads do?
     assert.match(await ask('.try button:nth-of-type(3)'), /Stop 6 of 14[^]*What the cache holds/);
     await page.eval(`App.set({ view: 'attention', walk: 0 })`);
 }
@@ -135,7 +126,7 @@ async function questions(page) {
 // The large map is one picture: keys and clicks move in it, rows have their own scale, the numbers are folded.
 async function large(page) {
     assert.strictEqual(await page.eval(`document.querySelector('#attention .whole').hidden`), false);
-    assert.strictEqual(await page.eval(`document.querySelector('#attention details').open`), false);
+    assert.strictEqual(await page.eval(`document.querySelector('#attention table').checkVisibility()`), false);
     assert.strictEqual(await page.eval(`document.querySelector('input[name="what to show"]:checked').value`), 'rows');
     await page.eval(`document.querySelector('#attention canvas.heat').focus()`);
     await page.press('ArrowUp');
@@ -144,9 +135,7 @@ async function large(page) {
     const pixels = await page.eval(`(() => { const c = document.querySelector('#attention canvas.heat'), r = c.getBoundingClientRect(); c.dispatchEvent(new MouseEvent('click', { bubbles: true, clientX: r.right - 3, clientY: r.bottom - 3 })); return r.width; })()`);
     assert(pixels > 400, `the map has ${pixels} pixels`);
     assert.deepStrictEqual(await page.eval('[App.state.query, App.state.key]'), [103, 103]);
-    await page.eval(`document.querySelector('#attention summary').click()`);
-    await page.until(`document.querySelectorAll('#attention td[role=gridcell]').length > 100`);
-    assert.strictEqual(await page.eval(`document.querySelector('#attention td.chosen').textContent`), await page.eval(`Numbers.fixed(App.line(App.ofLayer('attn.hook_pattern'), 0, 103)[103])`));
+    assert.strictEqual(await page.eval(`document.querySelector('#attention .readout b').textContent`), await page.eval(`Numbers.exact(App.line(App.ofLayer('attn.hook_pattern'), 0, 103)[103])`));
     const json = JSON.parse(await page.eval(`Share.json(${card('One head')})`)).figures[0];
     assert.deepStrictEqual(json.rows[50].slice(1, 52), await page.eval(`Array.from(App.line(App.ofLayer('attn.hook_pattern'), 0, 50))`));
     assert.match(await page.text('.told'), /previous 0\.\d\d\s+It looks at the token before/);
@@ -154,7 +143,7 @@ async function large(page) {
 
 // Keys of other lines have a bar as thick as their share.
 async function lines(page) {
-    const bars = await page.eval(`[...document.querySelectorAll('#strip .arcs rect')].map((r) => Number(r.getAttribute('height')))`);
+    const bars = await page.eval(`[...document.querySelector('.home .arcs').querySelectorAll('rect')].map((r) => Number(r.getAttribute('height')))`);
     const w = await page.eval(`Array.from(App.line(App.ofLayer('attn.hook_pattern'), 0, 103)).slice(0, 56)`); // the last line begins at 56
     assert.deepStrictEqual(bars.map((b) => b.toFixed(4)), w.filter((v) => v >= 0.01).sort((a, b) => b - a).map((v) => (1 + 7 * v).toFixed(4)));
 }

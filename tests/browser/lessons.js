@@ -55,7 +55,7 @@ const TASKS = {
 
 async function tasks(page) {
     await page.until(`document.querySelector('#lesson-scale .lrow table')`); // drawn without being scrolled to
-    assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].map((e) => e.id.slice(7))`), [...Object.keys(TASKS), 'matrices', 'teacher']);
+    assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].map((e) => e.id.slice(7))`), [...Object.keys(TASKS), 'teacher']);
     let n = 0;
     for (const [id, [wrong, said, right, then]] of Object.entries(TASKS)) {
         await wrong(page);
@@ -141,9 +141,6 @@ async function addresses(page, file) {
     assert.strictEqual(await page.text('.lnav a[aria-current]'), '12\nOne step, with its cache');
     await click(page, '#lesson-cache .lbridge a');
     assert.deepStrictEqual(await page.eval('[App.state.view, App.state.walk, App.state.ids.length]'), ['home', 6, 5]);
-    await page.eval(`history.replaceState(null, '', '#'); location.hash = '#view=lessons&example=causal'`);
-    await page.until(`App.state.lesson === 'matrices'`);
-    assert.strictEqual(await page.eval(`document.querySelector('[data-name=causal]').getAttribute('aria-pressed')`), 'true');
     for (const a of await page.eval(`[...document.querySelectorAll('.lbridge a')].map((a) => a.hash)`)) {
         await page.eval(`history.replaceState(null, '', '#'); location.hash = ${JSON.stringify(a)}`);
         await page.until(`App.state.view !== 'lessons'`);
@@ -170,7 +167,7 @@ async function saved(page) {
     assert.deepStrictEqual(seen, [1, 1, 1]);
 }
 
-// No engine: the message says so, the lessons are all there, and their own matrices compute.
+// No engine: the message says so, and the lessons are all there.
 async function alone(chrome, file, shared) {
     const page = await chrome.open({ width: 1280, height: 900 });
     try {
@@ -181,10 +178,8 @@ async function alone(chrome, file, shared) {
         await page.until(`App.state.lesson === 'head'`);
         assert.match(await verdict(page, 'head'), /^Not yet\. student gives bright 0\.56/);
         assert.strictEqual(await page.eval(`document.querySelectorAll('.lbridge').length`), 0);
-        await click(page, '[data-name=causal]');
-        assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('#lesson-a0 tbody tr:last-child td')].map((c) => c.textContent)`), ['0.2741', '0.2741', '0.4519']);
         await page.eval('Engine.info = undefined'); // as on a page that carries no model
-        assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lfig, .lmatrices .card')].filter((f) => Share.of(f).length).map((f) => [JSON.parse(Share.json(f)).lesson, Share.svg(f).length > 500])`).then((all) => all.filter(([l, ok]) => !l || !ok)), []);
+        assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lfig')].filter((f) => Share.of(f).length).map((f) => [JSON.parse(Share.json(f)).lesson, Share.svg(f).length > 500])`).then((all) => all.filter(([l, ok]) => !l || !ok)), []);
         await click(page, '#theme');
         await page.eval(`location.hash = '#view=lessons&lesson=scale'`);
         await page.until(`App.state.lesson === 'scale'`);
@@ -204,7 +199,7 @@ async function widths(page) {
         assert(await page.eval('document.documentElement.scrollWidth') <= width);
     }
     await page.send('Emulation.setEmulatedMedia', { media: 'print' });
-    assert.strictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].filter((e) => e.checkVisibility()).length`), 16);
+    assert.strictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].filter((e) => e.checkVisibility()).length`), 15);
     await page.send('Emulation.setEmulatedMedia', { media: '' });
 }
 

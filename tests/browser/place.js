@@ -15,7 +15,7 @@ const now = (page) => page.eval('JSON.stringify([App.state.view, App.state.walk,
 async function back(page) {
     await settled(page);
     const length = () => page.eval('history.length'), first = await length(), seen = [await now(page)];
-    for (const part of [{ view: 'attention' }, { view: 'home', walk: 3 }, { walk: 0, ids: [26, 4, 12, 12, 0, 13] }, { cell: 'why.0' }]) {
+    for (const part of [{ view: 'experiment' }, { view: 'home', walk: 3 }, { walk: 0, ids: [26, 4, 12, 12, 0, 13] }, { cell: 'why.0' }]) {
         await set(page, part);
         await set(page, { head: 1 });
         await set(page, { head: 2 });
@@ -32,8 +32,8 @@ async function back(page) {
     }
     assert.strictEqual(await page.eval('App.state.head'), 0);
     await page.eval('history.forward()');
-    await page.until(`App.state.view === 'attention' && App.state.head === 2`);
-    assert.strictEqual(await page.eval(`document.querySelector('[role=tab][aria-selected=true]').textContent`).then((t) => /Attention/.test(t)), true);
+    await page.until(`App.state.view === 'experiment' && App.state.head === 2`);
+    assert.strictEqual(await page.eval(`document.querySelector('[role=tab][aria-selected=true]').textContent`).then((t) => /Experiment/.test(t)), true);
     assert.strictEqual(await length(), first + 4);
     await set(page, { view: 'home' });
     await page.eval(`document.getElementById('walk').click()`); // it goes on by itself

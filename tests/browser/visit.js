@@ -109,16 +109,14 @@ const heatmap = (line) => numbersOf(repl(line).split('\n').filter((l) => /^\d+ (
 async function replAgrees(file) {
     await visit(file, '#view=attention&layer=0&head=3&query=4&key=2', async (page) => {
         assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3'), '/a 0 3');
-        for (let i = 0; i < 3; i++) await page.press('w');
+        for (let i = 0; i < 2; i++) await page.press('w');
         assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3 scores'), '/a 0 3 scores');
-        await page.press('f');
-        assert.deepStrictEqual(plain(await cells(page, '#attention td[role=gridcell]')), heatmap('/a 0 3 scores future'), 'future');
-        const dot = repl('/qk 0 3 4 2'), product = plain(await cells(page, '#product tbody td')).filter((t) => /\d/.test(t));
-        assert.deepStrictEqual(product, numbersOf(dot.slice(dot.indexOf('share'))), '/qk');
-        const mix = repl('/v 0 3 4'), vectors = mix.slice(mix.indexOf('by dimension')).split('\n').slice(1, 7).join('\n');
-        const rows = plain(await cells(page, '#mix td[role=gridcell]'));
-        assert.deepStrictEqual(rows.slice(0, 20).concat(rows.slice(24)), numbersOf(vectors), '/v'); // ours has the sum, too
-        assert.match(await room(page), /128 each, 640 used, 2,048 when full/);
+        await click(page, '#arises');
+        assert.strictEqual(await page.eval('App.state.cell'), '0.a3.4.2');
+        await click(page, '.terms .on .goback');
+        const dot = repl('/qk 0 3 4 2'), want = numbersOf(dot.slice(dot.indexOf('share'))).slice(0, 3).map(Number); // q, k and their product, of the first number
+        const shown = plain(await page.eval(`[...document.querySelectorAll('.terms tbody tr:first-child td')].map((e) => e.innerText).filter((t) => /\\d/.test(t))`)).map(Number);
+        want.forEach((v, i) => assert(Math.abs(v - shown[i]) <= 6e-4, `/qk: ${shown} for ${want}`)); // it has three digits here
     });
     await visit(file, '#view=inside', async (page) => {
         const lens = repl('/lens').split('\n').filter((l) => /^0 (pre|mid|post)/.test(l)).map((l) => l.split(/\s+/).slice(2, 5).map(Number));
@@ -147,8 +145,8 @@ async function annaAgrees() {
             await page.eval(`App.set({ head: ${head} })`);
             const row = (await cells(page, '#attention tbody tr:last-child td')).map(Number);
             want.attention_softmax[head].forEach((w, j) => assert.strictEqual(row[j], Number(w.toFixed(4)), `weight ${head} ${j}`));
-            const z = plain(await cells(page, '#mix tbody tr:last-child td')).map(Number);
-            want.head_output[head].forEach((w, e) => assert.strictEqual(z[e], Number(w.toFixed(4)) + 0, `z ${head} ${e}`));
+            const z = await page.eval(`Array.from(App.row(App.ofLayer('attn.hook_z'), 4, ${head}))`);
+            want.head_output[head].forEach((w, e) => assert.strictEqual(Number(z[e].toFixed(4)) + 0, Number(w.toFixed(4)) + 0, `z ${head} ${e}`));
             await page.eval(`App.set({ what: 'scores' })`);
             const scores = plain(await cells(page, '#attention tbody tr:last-child td')).map(Number);
             want.attention_logits[head].forEach((w, j) => assert.strictEqual(scores[j], Number(w.toFixed(4)) + 0, `score ${head} ${j}`));
@@ -206,7 +204,6 @@ async function stepping(page) {
     await page.press(',');
     await page.press(',');
     assert.strictEqual((await cells(page, '#attention tbody tr')).length, 3);
-    assert.match(await room(page), /Step 3: 3 of 16 positions\. Bytes: 128 each, 384 used/);
     await page.press('.');
     assert.strictEqual((await cells(page, '#attention tbody tr')).length, 4);
     await page.press('.');
@@ -214,11 +211,11 @@ async function stepping(page) {
     await page.press('ArrowUp');
     await page.press('ArrowRight');
     assert.deepStrictEqual(await page.eval('[App.state.query, App.state.key]'), [3, 1]);
-    await page.until('location.hash === "#view=attention&layer=0&head=0&query=3&key=1&ids=26.0.13.13.0"');
+    await page.until('location.hash === "#at=3&head=0.0&key=1&cell=heads&ids=26.0.13.13.0"');
     await page.eval('document.activeElement.blur()');
     await page.press('l');
     assert.strictEqual(await page.eval('App.state.head'), 1);
-    await page.press('3');
+    await page.press('2');
     assert.strictEqual(await page.eval('App.state.view'), 'experiment');
     await page.press('?');
     assert.strictEqual(await page.eval(`document.getElementById('help').open`), true);
@@ -238,7 +235,6 @@ async function running(page) {
     await page.press('Home');
     assert.strictEqual(await page.eval('[App.state.query, document.activeElement.dataset.pos].join()'), '0,0');
     await page.press('End');
-    await page.eval(`document.querySelector('#strip input[value=attention]').click()`);
     assert.match(await page.eval(`document.querySelector('#strip [data-pos="10"]').ariaLabel`), /attention \d\.\d\d/);
     await page.eval(`document.querySelector('#strip input[value=tokens]').click()`);
     assert.strictEqual(await page.eval(`document.querySelectorAll('#strip button.tok').length`), text.length);
@@ -276,8 +272,8 @@ async function inWorker(page) {
     const want = run(['generate', weights('shakespeare'), '-p', 'ROMEO:', '--samples', '200', '-n', '40', '--seed', '3', '--temp', '0.8', '--json']).trim().split('\n').map((line) => JSON.parse(line).text);
     assert.deepStrictEqual([...texts].sort(), want.map((t) => t.replace(/^ROMEO:/, '')).sort());
     await page.eval(`App.set({ view: 'experiment' })`);
-    await click(page, '#sweep');
-    await page.until(`[...document.querySelectorAll('caption')].some((c) => /taken out/.test(c.innerText))`);
+    await click(page, '#patch');
+    await page.until(`/sites, \\d+ runs/.test(document.getElementById('patch').parentNode.innerText) && document.getElementById('patch-stop').hidden`);
     assert(await page.eval('Work.moved') > before, 'no worker');
     const gaps = await page.eval(`frames.slice(1).map((t, i) => t - frames[i]).sort((a, b) => a - b)`);
     console.log(`# frames while a worker draws: median ${gaps[gaps.length >> 1].toFixed(0)} ms, worst ${gaps[gaps.length - 1].toFixed(0)}`);
@@ -301,9 +297,9 @@ async function drawing(page) {
     await click(page, '#sample');
     assert.match(await message(page), /The context is full: 16 of 16 positions/);
     await page.eval('App.edit([26, 0, 13, 13, 0])');
-    await slide(page, 'temperature', 0);
+    await slide(page, 'warmth', 0);
     assert.match(await page.text('.next'), /100\.0 %/);
-    await slide(page, 'temperature', 1);
+    await slide(page, 'warmth', 1);
     const p = await page.eval(`[...document.querySelectorAll('.next tbody tr')].map((r) => Number(r.cells[2].dataset.x))`);
     assert(Math.abs(p.reduce((a, b) => a + b, 0) - 1) < 1e-5, 'the bars do not add up to 1'); // 14 numbers of float32
     const bars = await page.text('.next');
@@ -333,11 +329,6 @@ async function experimenting(page) {
     await page.eval(`document.querySelector('[data-part="0.1"]').click(); document.querySelector('[data-part="0.1"]').click()`);
     assert.deepStrictEqual(await page.eval('App.state.edits'), [{ kind: 'head', layer: 0, head: 1, scale: 0 }]);
     await slide(page, 'factor', 1.5);
-    assert.strictEqual(await page.eval('App.state.edits[0].scale'), 1.5);
-    await click(page, '#sweep');
-    const rows = await page.until(`(() => { const r = [...document.querySelectorAll('caption')].find((c) => /taken out/.test(c.innerText));
-        return r && [...r.parentNode.tBodies[0].rows].map((x) => x.cells[0].innerText); })()`);
-    assert.deepStrictEqual([...rows].sort(), ['0.0', '0.1', '0.2', '0.3', 'mlp.0']);
     assert.strictEqual(await page.eval('App.state.edits[0].scale'), 1.5);
     await click(page, '#clear');
     assert.deepStrictEqual(await page.eval('App.state.edits'), []);
@@ -458,32 +449,6 @@ async function neurons(page) {
     assert.match(await message(page), /Neurons: Neuron: expected 0 to 63, found “64”/);
 }
 
-// Every preset that mgpt attend has, and the controls.
-async function lessons(page) {
-    await page.eval(`App.set({ view: 'lessons' })`);
-    const shown = async () => plain(await cells(page, '#lesson-a0 td[role=gridcell]'));
-    const weightsOf = (...args) => JSON.parse(run(['attend', ...args, '--json'])).heads[0].a.flat().map((w) => w.toFixed(4));
-    for (const name of ['identity', 'causal', 'average', 'one-hot', 'bigram']) {
-        await click(page, `[data-name="${name}"]`);
-        assert.deepStrictEqual(await shown(), weightsOf(name), name);
-    }
-    await click(page, '[data-name="flip"]');
-    assert.deepStrictEqual(await shown(), weightsOf('identity', '--wq', 'flip'));
-    await click(page, '[data-name="identity"]');
-    for (const tau of [0.1, 1, 5]) {
-        await slide(page, 'lesson-tau', tau);
-        assert.deepStrictEqual(await shown(), weightsOf('identity', '--tau', String(tau)), `tau ${tau}`);
-    }
-    await click(page, '[data-name="similarity"]');
-    assert.deepStrictEqual(await cells(page, '#lesson-s0 td[role=gridcell]'), ['2', '0', '1', '0', '2', '1', '1', '1', '2'].map((x) => `${x}.0000`));
-    await click(page, '[data-name="random"]');
-    const before = await shown();
-    await click(page, '#lesson-resample');
-    assert.notDeepStrictEqual(await shown(), before);
-    await click(page, '[data-name="heads"]');
-    assert.strictEqual((await cells(page, '#lesson-a1 td[role=gridcell]')).length, 9);
-}
-
 // ---- hostile ----
 
 // A vocabulary of markup, quotes and characters that hide: all of it is shown, nothing of it does
@@ -506,7 +471,7 @@ function hostileModel(layers = 1) {
 async function hostile() {
     const file = lab(hostileModel(), 'hostile', '-p', '</a>');
     await everyRoom(file, 'hostile');
-    await visit(file, '#view=attention', async (page) => {
+    await visit(file, '#view=experiment', async (page) => {
         assert.deepStrictEqual((await cells(page, '#strip .tok .g')).slice(1), ['<', '/', 'a', '>']);
         await page.eval('App.edit([10, 7, 8, 3])');
         assert.deepStrictEqual(await cells(page, '#strip .tok .g'), ['start', '\\u{202E}', '\\u{7}', '\\"']);
@@ -636,7 +601,7 @@ async function main() {
     await test('the canonical anna', annaAgrees);
     for (const [name, body] of Object.entries({ typing, picking, stepping })) await test(name, () => visit(names, '#view=experiment', body));
     await test('running', () => visit(shakespeare, '#view=experiment', running));
-    for (const [name, body] of Object.entries({ drawing, thousand, experimenting, patching, steering, neurons, lessons }))
+    for (const [name, body] of Object.entries({ drawing, thousand, experimenting, patching, steering, neurons }))
         await test(name, () => visit(names, '#view=predict', body));
     for (const [name, body] of Object.entries({ drawingOn, inWorker, sliding })) await test(name, () => visit(shakespeare, '#view=predict', body));
     await test('drawing on without workers', () => visit(shakespeare, '#view=predict', async (page) => {

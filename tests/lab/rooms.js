@@ -130,26 +130,7 @@ async function visitRecorded() {
         sweep(page, view);
         page.App.set({ query: 4, head: 0, step: 5, cell: '' });
     }
-    for (const what of ['rows', 'log', 'scores']) go(`attention: ${what}`, { view: 'attention', what });
-}
-
-// A table that shows a part of a matrix: its names and numbers are those of the chosen place.
-async function visitScrolled() {
-    const file = path.join(folder, 'gpt2.gguf'), n = 26;
-    execFileSync(mgpt, ['convert', path.join(root, 'tests/golden/gpt2'), file, '--no-tokenizer'], { stdio: 'ignore' });
-    const { page } = await visit('a long text', [file, '--ids', Array.from({ length: n }, (_, i) => i + 1).join()]), { App, Engine, tick, $ } = page;
-    App.set({ view: 'attention', layer: 0, head: 1 });
-    const matrix = $('rooms').querySelector('#attention'), folded = matrix.querySelector('details');
-    folded.open = true;
-    folded.send('toggle');
-    for (const [query, key] of [[n - 1, 0], [n - 1, n - 2], [20, 18], [19, 3], [2, 1]]) {
-        App.set({ query, key });
-        tick(50);
-        const rows = matrix.querySelector('table').rows, names = rows.flatMap((r) => r.cells).filter((e) => e.tagName === 'TH' && e.classList.contains('cross')).map((e) => Number(e.textContent.split('#')[1]));
-        const found = [rows.length, names, matrix.querySelectorAll('td').filter((e) => e.classList.contains('chosen')).map((e) => e.textContent)];
-        const p = Engine.value('blocks.0.attn.hook_pattern').data[(n + query) * n + key];
-        test(`query ${query} and key ${key} of ${n}`, () => assert.deepStrictEqual(found, [7, [key + 1, query + 1], [page.Numbers.fixed(p)]]));
-    }
+    for (const what of ['rows', 'scores']) go(`attention: ${what}`, { view: 'attention', what });
 }
 
 // A cell of each picture of the first layer, of its second head, and of what has no layer; in the second row.
@@ -185,7 +166,7 @@ async function main() {
         go(`${view}: a head is off`, { edits: [{ kind: 'head', layer: 0, head: 1, scale: 0 }] });
         App.set({ edits: [], query: 4, head: 0, step: 5, cell: '' });
     }
-    for (const what of ['rows', 'log', 'scores']) go(`attention: ${what}`, { view: 'attention', what, future: what === 'scores' ? '1' : '0' });
+    for (const what of ['rows', 'scores']) go(`attention: ${what}`, { view: 'attention', what });
     App.set({ what: 'weights' });
     for (const cell of ['0.s2.4.3', '0.w.4.1', '0.q.3.2', '0.x.1.5', '0.u.2.9']) go(`home: cell ${cell}`, { view: 'home', cell });
     App.set({ cell: '' });
@@ -240,7 +221,6 @@ async function main() {
     }
     for (const name of ['llama', 'bloom', 'stablelm_parallel', 'mixtral', 'qwen2_moe', 'lfm2', 'gpt1', 'deepseek_v3', 'gemma4_e', 'laguna', 'mimo_v2_flash']) await visitOther(name);
     await visitRecorded();
-    await visitScrolled();
     all.push('');
     const kept = path.join(root, 'tests/lab/rooms.txt'), text = all.join('\n');
     if (process.env.MGPT_WRITE) fs.writeFileSync(kept, text);

@@ -38,21 +38,5 @@ const Arcs = (() => {
             : Dom.svg('path', { d: `M${c[0]} ${c[1]}C${c.slice(2).join(' ')}`, 'stroke-width': width, opacity: alpha, ...colour(i) })))) : []));
     }
 
-    function draw(g, list, colour) {
-        [g.strokeStyle, g.fillStyle] = [colour, colour];
-        for (const { curve: c, bar, width, alpha } of list) {
-            g.globalAlpha = bar ? 1 : alpha;
-            if (bar) g.fillRect(...bar);
-            else {
-                g.lineWidth = width;
-                g.beginPath();
-                g.moveTo(c[0], c[1]);
-                g.bezierCurveTo(...c.slice(2));
-                g.stroke();
-            }
-        }
-        g.globalAlpha = 1;
-    }
-
-    return { of, layer, show, draw };
+    return { layer, show };
 })();

@@ -50,12 +50,8 @@ const Colour = (() => {
     const rows = (most) => ({ names: ['0', 'the row’s largest'],
         ...scale(tables[theme].shares, 0, 1, (v, row) => (row === undefined ? v : most[row] > 0 ? v / most[row] : 0), (t) => t) });
 
-    // A scale for sizes up to `high`: equal steps for equal ratios, as in the REPL's heatmaps.
-    const logarithmic = (high, decades = 4, low = high / 10 ** decades) => scale(tables[theme].shares, low, high,
-        (v) => (v > 0 ? 1 + Math.log10(v / high) / decades : 0), (t) => low * 10 ** (t * decades));
-
     // Zero in the middle; `limit` is the largest size.
     const diverging = (limit, isDark, over = limit > 0 ? 0.5 / limit : 0) => scale(of(isDark).signs, -limit, limit, (v) => 0.5 + v * over, (t) => limit * (2 * t - 1));
 
-    return { begin, of, sequential, rows, logarithmic, diverging, luminance, ink, css };
+    return { begin, of, sequential, rows, diverging, luminance, ink, css };
 })();

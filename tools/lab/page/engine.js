@@ -323,39 +323,8 @@ const Engine = (() => {
         return {rows, cols: n / rows, data, along};
     }
 
-    // ---- attention on matrices of one's own ----
-
-    // A matrix is an array of rows. tau 0: the square root of a head's width. heads: how many.
-    function attend({X, WQ, WK, WV, tau = 0, causal = false, heads = 1}) {
-        needModule();
-        const named = {X, WQ, WK, WV};
-        const flat = Object.keys(named).map(name => {
-            const rows = named[name];
-            if (rows.length === 0 || rows.some(r => r.length !== rows[0].length || r.length === 0))
-                throw new Error(`${name}: expected rows of one length`);
-            if (name !== 'X' && rows.length !== X[0].length)
-                throw new Error(`${name}: expected ${X[0].length} rows, one for each column of X`);
-            return Float32Array.from(rows.flatMap(r => Array.from(r)));
-        });
-        if (WQ[0].length !== WK[0].length)
-            throw new Error('WQ and WK: expected as many columns');
-        const n = X.length, dq = WQ[0].length, dv = WV[0].length;
-        lend(flat, ([x, q, k, v]) => worked(wasm.lab_attend(x, n, X[0].length, q, k, dq, v, dv, tau,
-            causal ? 1 : 0, heads)));
-        const matrix = (what, head, rows, cols) => {
-            const data = floatsAt(wasm.lab_attended(what.charCodeAt(0), head), rows * cols);
-            return Array.from({length: rows}, (_, i) => data.subarray(i * cols, (i + 1) * cols));
-        };
-        const ofHeads = (what, cols) =>
-            Array.from({length: heads}, (_, head) => matrix(what, head, n, cols));
-        return {tau: wasm.lab_tau(), q: matrix('q', 0, n, dq), k: matrix('k', 0, n, dq),
-            v: matrix('v', 0, n, dv), scores: ofHeads('s', n), scaled: ofHeads('t', n),
-            masked: ofHeads('m', n), weights: ofHeads('a', n), headOut: ofHeads('h', dv / heads),
-            out: matrix('o', 0, n, dv)};
-    }
-
     const api = {start, copy, adopt, module, draw, isEnd, select, forget, circuit, story: null, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
-        canEncode: false, piece, encode, checkIds, run, residuals, value, weights, logits, choices, lens, dla, sample, attend, ids: lane => lanes[lane].ids};
+        canEncode: false, piece, encode, checkIds, run, residuals, value, weights, logits, choices, lens, dla, sample, ids: lane => lanes[lane].ids};
     return api;
 })();

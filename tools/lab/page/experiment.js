@@ -5,7 +5,7 @@ const Experiment = (() => {
     const { h, fill, table, bar, button, choice, slider, card } = Dom;
     const TOP = 5;
 
-    let grid, factor, kindChoice, effect, kls, sweepEl, chosen = { kind: 'head', layer: 0, head: 0 };
+    let grid, factor, kindChoice, effect, chosen = { kind: 'head', layer: 0, head: 0 };
 
     const same = (a, b) => a.kind === b.kind && a.layer === b.layer && (a.kind === 'mlp' || a.head === b.head);
     const find = (edits, part) => edits.find((e) => same(e, part));
@@ -74,51 +74,6 @@ const Experiment = (() => {
         }))));
     }
 
-    function showKls(state) {
-        kls.parentNode.hidden = !state.edits.length;
-        if (!state.edits.length) return fill(kls);
-        const values = Array.from({ length: state.step }, (_, i) => klAt(i));
-        const high = Math.max(...values, 1e-12);
-        const loss = (lane) => {
-            const l = Numbers.losses(state.ids.slice(0, state.step), (i) => Engine.logits(i, lane));
-            return l.reduce((a, x) => a + x.nll, 0) / Math.max(1, l.length);
-        };
-        return fill(kls, h('div.scroll.tall', null, table(null, ['after', 'KL in nats', ''], values.map((v, i) => ({ selected: i === state.query,
-            cells: [Token.at(i), Numbers.cell(v, 6), bar(v / high)] })))), state.step > 1 && h('p.sum', null, 'average −log p: ',
-            `${Numbers.fixed(loss(1), 6)} before, ${Numbers.fixed(loss(0), 6)} now`));
-    }
-
-    // ---- every part in order ----
-
-    // state: {ids, at, all: the parts, plain: logits, found: what is known of them}.
-    Work.slices.parts = (state, ms) => {
-        const { ids, at, all, plain, found } = state;
-        for (const began = performance.now(); found.length < all.length && performance.now() - began < ms;) {
-            const part = all[found.length];
-            Engine.run(ids, [{ ...part, scale: 0 }], 0);
-            found.push({ name: name(part), kl: Numbers.kl(plain, Engine.logits(at, 0)) });
-        }
-        state.done = found.length === all.length;
-        if (Work.onPage) Engine.run(App.state.ids, App.state.edits, 0);
-    };
-
-    function showFound({ at, all, found, done }) {
-        if (!done) return fill(sweepEl, h('p', null, `${found.length} of ${all.length}`));
-        const order = found.sort((a, b) => b.kl - a.kl), high = order[0].kl || 1;
-        return fill(sweepEl, h('div.scroll.tall', null, table(`KL after ${Token.at(at)} when a part is taken out`, ['part', 'KL in nats', ''],
-            order.map((f) => [f.name, Numbers.cell(f.kl, 6), bar(f.kl / high)]))));
-    }
-
-    function sweep() {
-        const { state, changed } = App, at = state.query, all = Array.from({ length: Engine.info.layers }, (_, l) => parts(l)).flat();
-        const work = { ids: Array.from(state.ids), at, all, found: [], plain: Float32Array.from(Engine.logits(at, App.other())) };
-        return Work.run('parts', work, (now) => {
-            if (App.changed === changed) return showFound(now);
-            fill(sweepEl, h('p', null, 'Stopped: the text or the changes are others now.'));
-            return false;
-        }).catch((e) => App.say(e.message, true));
-    }
-
     // ---- the view ----
 
     function mount(root) {
@@ -128,8 +83,6 @@ const Experiment = (() => {
         grid = h('div.parts', { role: 'group', 'aria-label': 'heads and MLPs' });
         grid.addEventListener('keydown', onKey);
         effect = h('div');
-        kls = h('div');
-        sweepEl = h('div');
         factor = slider('Factor', { min: -2, max: 3, step: 0.05, value: 1, id: 'factor', show: (v) => `× ${Numbers.fixed(v, 2)}`,
             on: (v) => put(chosen, v) });
         kindChoice = choice('the chosen part', [['1', 'as it is'], ['0', 'off'], ['mean', 'mean'], ['other', 'scaled']], '1',
@@ -139,9 +92,8 @@ const Experiment = (() => {
             h('div', null, card('Parts of the model', 'A click chooses, another takes out. Off: its output is zero. '
                 + 'Mean: its output is replaced by its average over this text.', grid, h('div.row', null, kindChoice.el, factor.el,
                 button('Clear all', () => App.set({ edits: [] }), { id: 'clear' }))),
-            card('Which part matters', 'Each part is taken out alone. How far do the probabilities of the next token move? The parts are sorted by it.',
-                button('Take out each part', sweep, { id: 'sweep' }), sweepEl), !many && steer),
-            h('div', null, card('The next token, before and after', null, effect), card('Every position', null, kls), Neurons.mount(), many && steer)));
+            !many && steer),
+            h('div', null, card('The next token, before and after', null, effect), Neurons.mount(), many && steer)));
     }
 
     function update(state) {
@@ -153,7 +105,6 @@ const Experiment = (() => {
         kindChoice.set(scale === 'mean' ? 'mean' : scale === 1 || scale === 0 ? String(scale) : 'other');
         if (scale !== 'mean') factor.set(scale);
         showEffect(state);
-        showKls(state);
         Patching.update(state);
         Steering.update(state);
         Worlds.update(state);

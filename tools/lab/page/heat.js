@@ -64,7 +64,7 @@ const Heat = (() => {
         const gap = p.cw > 14 && p.ch > 7 ? 1 : 0, room = digits && p.cw >= 34 && p.ch >= 13;
         for (let i = 0; i < m.rows; i++)
             for (let j = 0; j < m.cols; j++) {
-                if (m.masked && m.masked(i, j) === 'hidden') continue;
+                if (m.masked && m.masked(i, j)) continue;
                 const v = m.value(i, j), rgb = m.scale.rgb(v, i), x = p.left + j * p.cw, y = p.top + i * p.ch;
                 g.fillStyle = Colour.css(rgb);
                 g.fillRect(x, y, p.cw - gap + (gap ? 0 : 0.3), p.ch - gap + (gap ? 0 : 0.3));

@@ -11,7 +11,7 @@ const Home = (() => {
     let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, before = null, scrolled = false, seen = null, movedAt = -MOVED;
 
     const state = () => App.state;
-    const roomOf = (cell) => ({ next: Predict, stream: Inside })[cell]; // panels that are as large as rooms
+    const roomOf = (cell) => ({ next: Predict, stream: Inside, heads: Attention })[cell]; // panels that are as large as rooms
     const rooms = new Map();
 
     // ---- cells as text: "0.s2.4.3", "lg.4.11" (the last number of logits is a token) ----

@@ -1,7 +1,7 @@
 'use strict';
 // How a number arises. explain(scene, m, r, c) gives what a panel shows of one cell: a sentence, the
-// formula, the products and their sum as the engine adds them, the line of src/page/page.inc, the
-// cells that went into it, and the one that gave most (back).
+// formula, the products and their sum as the engine adds them, the line of src/page/page.inc, and the
+// cells that went into it.
 const HomeCell = (() => {
     const CODE = { x: 'token_rows(p, p->x);', h: 'mat h = norm(p, p->h, &l->attn_norm, p->x);', q: 'qkv_matmul(p, l, h);', k: 'qkv_matmul(p, l, h);', v: 'qkv_matmul(p, l, h);',
         rq: 'qk_norm_rope(p, l);', rk: 'qk_norm_rope(p, l);', s: 'attend(p);', a: 'attend(p);', z: 'attend(p);', ao: 'matmul(p, p->a, &l->o, p->o);', mid: 'add(p, p->x, p->a);',
@@ -151,7 +151,6 @@ const HomeCell = (() => {
         if (sink) e.note = 'This model has a sink in each head: a score of its own that takes a share and gives nothing.';
         e.sum = c < first ? 0 : a[c - first];
         e.sumName = 'share';
-        e.back = [idOf(layer, `s${head}`), r, c];
         e.title = `Attention, head ${head}`;
         e.order = 'e to the power of each score, less the largest; divided by their sum.';
         e.say = `The share of its attention that ${word(r)} gives to ${word(c)}. All shares of a row add up to 1${sink ? ', with that of the sink' : ''}.`;
@@ -373,15 +372,7 @@ const HomeCell = (() => {
         else (HOW[part] || product)(e);
         e.exact = e.sum !== null && Exact.same(e.sum, e.value);
         if (latent && HomeLatent.NOTE[part] && !e.exact) e.note = HomeLatent.NOTE[part];
-        e.back = e.back || strongest(e);
         return e;
-    }
-
-    // The cell that gave most, or null at the beginning.
-    function strongest(e) {
-        if (e.terms) return e.terms.reduce((a, t) => (Math.abs(t.p) > Math.abs(a.p) ? t : a)).from;
-        const from = e.rows.filter((x) => x[2]);
-        return from.length ? from.reduce((a, x) => (Math.abs(x[1]) > Math.abs(a[1]) ? x : a))[2] : null;
     }
 
     return { explain, equation, fewBits, CODE, word };

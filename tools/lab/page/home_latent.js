@@ -10,7 +10,6 @@ const HomeLatent = (() => {
     // How long c is, and r.
     const sizes = (layer) => ({ R: tensor(layer, 'kv_a_norm')[1], rot: tensor(layer, 'kv_a_mqa')[2] - tensor(layer, 'kv_a_norm')[1] });
     const all = (layer, part, n) => HomeData.rows({ name: nameOf(layer, part), first: 0, n });
-    const told = (layer) => `The cache keeps a latent of ${sizes(layer).R} numbers and ${sizes(layer).rot} for the place; keys and values are made of it.`;
 
     // A row before its norm and after: of what all heads keep ('kv_a'), of queries ('q_a').
     function levelled(layer, pos, part, eps = epsOf(layer)) {
@@ -94,5 +93,5 @@ const HomeLatent = (() => {
     const equation = (part, layer) => (part === 'q' && tensor(layer, 'q_a') ? 'q = W_Q norm(W_D h)' : EQ[part]);
     const NOTE = { s: 'The engine multiplies the latent with what W_K makes of the query: this sum over the key is near its number.', z: 'The engine mixes latents and makes the value of what it mixed: this sum of values is near its number.' };
 
-    return { has, sizes, told, row, place, equation, HOW, TITLE, NOTE };
+    return { has, sizes, row, place, equation, HOW, TITLE, NOTE };
 })();

@@ -73,25 +73,10 @@ const HomePanel = (() => {
             e.order && h('p.small', null, e.order)];
     }
 
-    // Back from a number through the largest contribution to where it began.
-    function trail(e) {
-        const steps = [];
-        for (let at = e, n = 0; at && at.back && n < 60; n++) {
-            const next = Home.explain(at.back);
-            if (!next || next.m.kind === 'w') break;
-            steps.push(next);
-            at = next;
-        }
-        if (steps.length < 2) return null;
-        return h('details.trail', null, h('summary', null, 'Where does it come from?'), h('ol', null, steps.map((s) =>
-            h('li', null, button([h('span', null, s.title), h('small', null, s.where), h('span.n', null, Numbers.fixed(s.value, 2))], () => Home.choose([s.m.id, s.r, s.c]), { kind: '.goback' })))),
-        h('p.small', null, 'At each step the largest contribution is followed; others are as real.'));
-    }
-
     function number(e, el) {
         const known = Number.isFinite(e.value);
         fill(el, h('p.eyebrow', null, e.where), h('h2', null, h('span', null, Glossary.text(e.title)), known && h('span.value', { title: `all digits: ${Numbers.exact(e.value)}` }, Numbers.fixed(e.value, 4))),
-            e.say && say(e.say), e.eq && formula(e.eq), e.terms && products(e), e.shares && shares(e), e.rows.map(line), sum(e), Number.isFinite(HomeChange.was(e)) && line(['before the change', HomeChange.was(e)]), e.note && h('p.small', null, e.note), e.circuit && App.state.cell.startsWith(`${e.m.id}.`) && Circuits.panel(e.circuit, App.state), e.code && code(e.code, e.hook), trail(e));
+            e.say && say(e.say), e.eq && formula(e.eq), e.terms && products(e), e.shares && shares(e), e.rows.map(line), sum(e), Number.isFinite(HomeChange.was(e)) && line(['before the change', HomeChange.was(e)]), e.note && h('p.small', null, e.note), e.circuit && App.state.cell.startsWith(`${e.m.id}.`) && Circuits.panel(e.circuit, App.state), e.code && code(e.code, e.hook));
     }
 
     // ---- the beginning ----
@@ -126,6 +111,7 @@ const HomePanel = (() => {
         if (Engine.live && state.ids.length > 1) list.push([`What if a ${HomeText.unit()} were another?`, `Press the framed ${HomeText.unit()}, or this.`, () => Strip.pickers.replace(document.querySelector('.tok.on'))]);
         list.push(['What may come next?', 'All candidates; draw one, or a thousand texts.', () => App.set({ cell: 'next', walk: 0 })]);
         if (i.layers) list.push(['What does each layer add?', 'What it would say after every half layer.', () => App.set({ cell: 'stream', walk: 0 })]);
+        if (layer >= 0) list.push(['What do all heads do?', 'Their patterns side by side, and one of them in numbers.', () => App.set({ cell: 'heads', walk: 0 })]);
         return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
     }
 
@@ -148,7 +134,7 @@ const HomePanel = (() => {
 
     // example: what the picture explains; null while numbers are made one by one.
     function stop(s, el, example) {
-        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.ranges.length > 0 && [h('p.now', { 'aria-hidden': 'true' }), scrubber(s, el)], s.figure, s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
+        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.ranges.length > 0 && [h('p.now', { 'aria-hidden': 'true' }), scrubber(s, el)], s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
         if (example) now(el, example, HomeFlow.numbersOf(s.ranges).findIndex((n) => n.a.m === example.m && n.a.r0 === example.r && n.c === example.c));
     }
 

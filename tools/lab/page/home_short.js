@@ -70,7 +70,7 @@ const HomeShort = (() => {
     function share(e, { region, idOf, word }) {
         region(e, idOf(e.layer, 'bx'), e.c);
         region(e, idOf(e.layer, 'q'), e.r);
-        Object.assign(e, { sum: e.value, sumName: 'length', title: 'Taken from', back: [idOf(e.layer, 'z'), e.r, 0] });
+        Object.assign(e, { sum: e.value, sumName: 'length', title: 'Taken from' });
         e.say = e.r - e.c < taps(e.layer) ? `How much ${word(e.r)} takes of ${word(e.c)}: the length of what it reads there, kept numbers times tap times C.` : `${word(e.c)} is too far back: only the last ${taps(e.layer)} rows are read here.`;
     }
 

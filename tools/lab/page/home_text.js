@@ -95,7 +95,7 @@ const HomeText = (() => {
             every = v === n ? App.state.head : -1;
             App.set(v === n ? {} : { head: v });
         }) : null;
-        warmth = Dom.slider('temperature', { min: 0.1, max: 2, step: 0.1, value: 1, id: 'warmth', show: (v) => Numbers.fixed(v, 1), on: (temperature) => App.set({ temperature }) });
+        warmth = Dom.slider('temperature', { min: 0, max: 2, step: 0.1, value: 1, id: 'warmth', show: (v) => Numbers.fixed(v, 1), on: (temperature) => App.set({ temperature }) });
         const picker = picked ? picked.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
         writeButton = button('Write on', () => HomeWrite.write(), { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
         root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), button('Compare', () => { if (input.value) Strip.type(input.value, App.state.was.length ? App.state.was : App.state.ids); }, { id: 'compare', title: 'run it and keep the text that is there, to see both' }), writeButton, button('»', () => HomeWrite.all(), { id: 'write-all', 'aria-label': 'write to the end', title: 'write to the end' })),

@@ -120,7 +120,7 @@ const HomeWalk = (() => {
     function stops() {
         const i = Engine.info, list = (i.layers ? first() : [[...FIRST[0].slice(0, 4), 'emb pos x', '', '', '']]).map((row) => {
             const [title, text, eq, code, parts, regions, more, made] = row;
-            return { title, text, eq, code, parts, regions, more, made, layer: 0, first: FIRST.indexOf(row) };
+            return { title, text, eq, code, parts, regions, more, made, layer: 0 };
         });
         for (let l = 1; l < i.layers; l++) {
             const to = i.layers > MOST + 1 && l === MOST ? i.layers - 1 : l;
@@ -163,7 +163,7 @@ const HomeWalk = (() => {
         if (!stop) return null;
         const parts = partsOf(stop, scene), regions = rowsOf(call(stop.regions, s), scene, s), grow = stop.made === 'grow', ranges = grow ? [] : rowsOf(stop.made, scene, s);
         const grows = grow ? (latent() && Engine.live ? ['lt'] : ['k', 'v', 'rk']).map((part) => scene.mats.get(`0.${part}`)).filter((m) => m) : null; // matrices that get row after row
-        return { number: n, of: all.length, title: HomeText.inUnits(stop.title), text: HomeText.inUnits(call(stop.text, s)), eq: call(stop.eq, s), code: stop.code, more: HomeText.inUnits(call(stop.more, s)), ranges, grows, runs: Array.isArray(stop.parts), example: exampleOf(ranges), parts, regions, frame: frameOf(parts, scene), figure: HomeFigure.of(stop, n, all.length, s) };
+        return { number: n, of: all.length, title: HomeText.inUnits(stop.title), text: HomeText.inUnits(call(stop.text, s)), eq: call(stop.eq, s), code: stop.code, more: HomeText.inUnits(call(stop.more, s)), ranges, grows, runs: Array.isArray(stop.parts), example: exampleOf(ranges), parts, regions, frame: frameOf(parts, scene) };
     }
 
     function frameOf(parts, scene) {

@@ -245,7 +245,7 @@ const LessonOne = (() => {
             const wrong = hidden.flatMap((r, i) => r.map((v, j) => [i, j, v === (j === i || j === i - 1)])).find((c) => c[2]);
             return [!wrong, wrong ? `Look at row ${wrong[0]}, column ${wrong[1]}: it ${hidden[wrong[0]][wrong[1]] ? 'has to be seen' : 'has to be hidden'}.` : 'However long the text is, a row reads two rows.'];
         }, 'Begin with “causal”. Which key is too far back for row 2?')];
-    }, bridge: { text: 'In the attention room the masked scores can be shown: what your model would have seen.', label: 'Scores of your model, with the future', layers: true, to: () => ({ view: 'attention', what: 'scores', future: '1' }) } };
+    }, bridge: { text: 'The scores of your model have the same empty corner: no query has a score for a later key.', label: 'Scores of your model', layers: true, to: () => ({ view: 'attention', what: 'scores' }) } };
 
     return { LIST: [bigram, average, similarity, temperature, scale, mask], bigrams, WORDS, ROWS };
 })();

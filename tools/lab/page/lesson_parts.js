@@ -18,19 +18,22 @@ const LessonMath = (() => {
     // RMSNorm of every row.
     const norm = (a) => a.map((r) => r.map((v) => v / Math.sqrt(dot(r, r) / r.length + 1e-5)));
 
-    // Engine.attend for pages without the engine: the same stages in float64.
-    function attend({ X, WQ, WK, WV, tau = 0, causal: mask = false, heads = 1 }) {
-        const q = mul(X, WQ), k = mul(X, WK), v = mul(X, WV), d = q[0].length / heads, dv = v[0].length / heads, by = tau || Math.sqrt(d);
-        const cut = (m, i, w) => m.map((r) => r.slice(i * w, i * w + w)), all = Array.from({ length: heads }, (_, i) => i);
-        const scores = all.map((i) => mul(cut(q, i, d), transpose(cut(k, i, d)))), scaled = scores.map((s) => map(s, (x) => x / by));
-        const masked = scaled.map((s) => (mask ? causal(s) : s)), weights = masked.map((s) => s.map(softmax));
-        const headOut = all.map((i) => mul(weights[i], cut(v, i, dv)));
-        return { tau: by, q, k, v, scores, scaled, masked, weights, headOut, out: X.map((_, r) => headOut.flatMap((o) => o[r])) };
+    // Numbers of 32 bits, the same for the same seed (xorshift32).
+    function xorshift(seed) {
+        let s = (seed * 2654435761 + 12345) >>> 0 || 1;
+        const next = () => {
+            s ^= s << 13;
+            s ^= s >>> 17;
+            s ^= s << 5;
+            return s >>> 0;
+        };
+        for (let i = 0; i < 8; i++) next();
+        return next;
     }
 
     // Numbers in [0, 1), the same for the same seed.
     function uniform(seed) {
-        const next = LessonData.xorshift(seed);
+        const next = xorshift(seed);
         return () => next() / 0x100000000;
     }
 
@@ -42,7 +45,7 @@ const LessonMath = (() => {
 
     const matrix = (next, rows, cols, by = 1) => Array.from({ length: rows }, () => Array.from({ length: cols }, () => next() * by));
 
-    return { map, transpose, mul, dot, size, add, causal, softmax, norm, attend, uniform, normal, matrix };
+    return { map, transpose, mul, dot, size, add, causal, softmax, norm, uniform, normal, matrix };
 })();
 
 const LessonParts = (() => {
@@ -80,7 +83,7 @@ const LessonParts = (() => {
         const high = m.limit || 1, low = m.kind === 'sign' ? -high : 0, bare = App.state.dark ? [26, 28, 34] : [255, 255, 255];
         const scale = { low, high, at: (t) => low + t * (high - low), rgb: (v) => colourOf(m, v) || bare, plain: !m.kind };
         return { rows: m.rows.length, cols: m.cols.length, rowName: '', rowLabel: (i) => m.rows[i], colLabel: (j) => m.cols[j], value: (i, j) => m.values[i][j], scale, selected: [-1, -1],
-            masked: (i, j) => (m.text && m.text(i, j) === '' ? 'hidden' : ''), format: (v) => (v === -Infinity ? '−∞' : Numbers.fixed(v, m.digits ?? 4)) };
+            masked: (i, j) => m.text && m.text(i, j) === '', format: (v) => (v === -Infinity ? '−∞' : Numbers.fixed(v, m.digits ?? 4)) };
     }
 
     // A table coloured by its numbers, {el, show(m)}. choose(i, j): a click, Enter, space, or an arrow key moved

@@ -3,8 +3,8 @@
 // links to the same thing in the model of the page. It needs no model and no engine.
 const Lessons = (() => {
     const { h, fill } = Dom;
-    const LIST = [...LessonOne.LIST, ...LessonTwo.LIST], MORE = [{ id: 'matrices', title: 'Your own matrices' }, { id: 'teacher', title: 'For teachers' }];
-    const ALL = [...LIST, ...MORE];
+    const LIST = [...LessonOne.LIST, ...LessonTwo.LIST], TEACHER = { id: 'teacher', title: 'For teachers' };
+    const ALL = [...LIST, TEACHER];
     const solved = new Set(), sections = new Map(), links = new Map(), bridges = [];
     const el = {};
     let current = '', drawn = null, wanted = '', away = true;
@@ -131,11 +131,10 @@ const Lessons = (() => {
             sections.set(lesson.id, section(lesson, i));
             page.append(sections.get(lesson.id));
         }
-        const [bench, teacher] = MORE.map(({ id, title }) => h(`section.lesson.l${id}`, { id: `lesson-${id}`, 'aria-labelledby': `title-${id}` }, h('h2', { id: `title-${id}`, tabindex: -1 }, title)));
-        sections.set('matrices', bench).set('teacher', teacher);
-        LessonBench.mount(bench);
+        const teacher = h('section.lesson.lteacher', { id: 'lesson-teacher', 'aria-labelledby': 'title-teacher' }, h('h2', { id: 'title-teacher', tabindex: -1 }, TEACHER.title));
+        sections.set('teacher', teacher);
         LessonTeacher.mount(teacher, link);
-        page.append(bench, teacher);
+        page.append(teacher);
         root.append(nav, page);
         count();
         mark(ALL[0].id);
@@ -145,11 +144,7 @@ const Lessons = (() => {
 
     function update(state) {
         for (const [a, to] of bridges) a.href = Link.format({ ...state, ...to(state) });
-        if (drawn !== state.dark) {
-            if (drawn === null) LessonBench.load('identity');
-            else LessonBench.show();
-            for (const fn of LessonParts.redraws) fn();
-        }
+        if (drawn !== state.dark) for (const fn of LessonParts.redraws) fn();
         drawn = state.dark;
         if (state.lesson && (state.lesson !== current || away)) go(state.lesson, false);
         away = false;
@@ -165,11 +160,6 @@ const Lessons = (() => {
         return Boolean(by);
     }
 
-    function load(example) {
-        LessonBench.load(example);
-        go('matrices', false);
-    }
-
-    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, left, load, solve, key }; // alone: there is no model to go to
+    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, left, solve, key }; // alone: there is no model to go to
     return room;
 })();

@@ -2,17 +2,15 @@
 // Starts the engine, builds the rooms, and listens to keys, theme and address.
 const Main = (() => {
     const { h, fill, button, table } = Dom;
-    const ROOMS = [Home, Attention, Experiment, Lessons];
-    const INSIDE = ['attention']; // a part of “Look inside”, whose tab is shown there
+    const ROOMS = [Home, Experiment, Lessons];
     const KEYS = [
         ['← → in the tokens', 'choose a token; Delete takes it out', null],
         ['.  ,', 'one step forward, back', null], ['s', 'sample the next token', () => Predict.drawOne(false)],
         ['g', 'the likeliest next token', () => Predict.drawOne(true)],
         ['h  l', 'head before, after', null], ['u  i', 'layer before, after', null], ['j  k', 'query after, before', null],
-        ['w', 'shares, by row, log, scores', () => App.set({ what: { weights: 'rows', rows: 'log', log: 'scores', scores: 'weights' }[Attention.scaleOf(App.state)] })],
-        ['f', 'masked future', () => App.set({ future: App.state.future === '1' ? '0' : '1' })],
+        ['w', 'shares, by row, scores', () => App.set({ what: { weights: 'rows', rows: 'scores', scores: 'weights' }[Attention.scaleOf(App.state)] })],
         ['r', 'replace the chosen token', () => Strip.pickers.replace()], ['z', 'undo', () => App.back()],
-        ['/', 'type a text', () => (App.state.view === 'home' ? Home : Strip).focusText()], ['1 … 5', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
+        ['/', 'type a text', () => (App.state.view === 'home' ? Home : Strip).focusText()], ['1 … 4', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
         ['n  p', 'next stop or lesson, the one before', null], ['?', 'this list', () => showHelp()],
     ];
     const MOVES = { h: ['head', -1], l: ['head', 1], u: ['layer', -1], i: ['layer', 1], j: ['query', 1], k: ['query', -1] };
@@ -55,7 +53,6 @@ const Main = (() => {
         document.documentElement.classList.toggle('at-story', room === Story);
         for (const tab of $('tabs').children) {
             const on = tab.dataset.room === room.id;
-            tab.hidden = INSIDE.includes(tab.dataset.room) && !['home', ...INSIDE].includes(room.id);
             tab.setAttribute('aria-selected', on);
             tab.tabIndex = on ? 0 : -1;
             if (on) Dom.center($('tabs'), tab);
@@ -129,7 +126,7 @@ const Main = (() => {
     }
 
     function fromAddress(hash = location.hash) {
-        const { ids, edits, example, done, ...rest } = Link.parse(hash || beginning);
+        const { ids, edits, done, ...rest } = Link.parse(hash || beginning);
         const begin = firstTokens();
         Lessons.solve(done);
         const all = { cell: '', walk: 0, ago: 0, quiet: true, ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
@@ -141,7 +138,6 @@ const Main = (() => {
             App.set({ ids: begin, edits: [], prompt: begin.length, quiet: true });
             App.say(`The address asks for what cannot be: ${why}`, true);
         }
-        if (example) Lessons.load(example);
     }
 
     // In a frame (mgpt lab --embed): the page around it can make the frame as high as this page.
@@ -169,7 +165,7 @@ const Main = (() => {
             describe();
             Strip.mount($('strip'));
             if (Engine.story) ROOMS.unshift(Story);
-            fill($('tabs'), ROOMS.map((r, i) => button([h('kbd', null, i + 1), r.title], () => App.set({ view: r.id, ...Story.leaving(r.id) }), { role: 'tab', kind: INSIDE.includes(r.id) ? '.sub' : '',
+            fill($('tabs'), ROOMS.map((r, i) => button([h('kbd', null, i + 1), r.title], () => App.set({ view: r.id, ...Story.leaving(r.id) }), { role: 'tab',
                 id: `tab-${r.id}`, 'data-room': r.id, 'aria-controls': 'rooms' })));
             $('tabs').addEventListener('keydown', onTabKey);
             App.on(show);

@@ -1,19 +1,10 @@
 'use strict';
 // A matrix as a heatmap that is also a table: every cell holds its number, rows and columns are
-// named, arrow keys move. One that is too large for reading is a picture (heat.js), and the table,
-// which is folded, shows the part around the chosen cell.
+// named, arrow keys move. One that is too large for reading is a picture (heat.js) instead, which says
+// the number of the chosen cell.
 const Matrix = (() => {
     const { h, fill } = Dom;
     const WIDE = 10; // columns that can fill the width, unless another number is given
-
-    // What the axis of a window shows: [first, n) so that `at` is inside and it moves little.
-    function place(first, size, n, at) {
-        if (n <= size) return 0;
-        let f = Math.min(first, n - size);
-        if (at >= 0 && at < f + 1) f = at - 1;
-        if (at >= 0 && at > f + size - 2) f = at - size + 2;
-        return Math.max(0, Math.min(f, n - size));
-    }
 
     // Fills a canvas with one pixel per cell. Masked cells stay clear.
     function draw(canvas, m) {
@@ -36,17 +27,17 @@ const Matrix = (() => {
 
 
     // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i,
-    // j), masked(i, j) ('' | 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i,
+    // j), masked(i, j): it is not there, scale, format(v), selected: [i, j], onSelect(i,
     // j), onChoose(i, j) (click or Enter), onHover(i, j), triangle: keys end at the query}. `picture`: heat.js.
     function create(label, { maxRows = 16, maxCols = 16, id = '', fill: filling = false, wide: most = WIDE, picture = {} } = {}) {
         const canvas = h('canvas.heat', { tabindex: 0, role: 'application', 'aria-label': `${label}, arrow keys move` }), whole = h('div.whole', { hidden: true }, canvas);
         const table = h('table', { role: 'grid', 'aria-label': label });
         const readout = h('p.readout', { 'aria-live': 'polite' });
         const low = h('span'), high = h('span'), ramp = h('canvas.ramp', { 'aria-hidden': 'true' });
-        const numbers = h('details', { on: { toggle: () => m && update(m) } }, h('summary', null, 'numbers around the chosen cell'), h('div.scroll', null, table));
+        const numbers = h('div.scroll', null, table);
         const el = h('div.matrix' + (id ? '#' + id : ''), null, whole, h('div.under', null, readout, h('p.legend', null, low, ramp, high)), numbers);
         const headRow = h('tr'), body = h('tbody'), corner = h('td.corner'), colours = new WeakMap();
-        let m = null, cells = [], heads = [], sides = [], entry = null, rows = 0, cols = 0, top = 0, left = 0, plan = null, was = null, wide = 0;
+        let m = null, cells = [], heads = [], sides = [], entry = null, plan = null, wide = 0;
         headRow.append(corner);
         table.append(h('thead', null, headRow), body);
 
@@ -64,8 +55,6 @@ const Matrix = (() => {
                 for (; line.length < c;) line.push(sides[i].parentNode.appendChild(h('td', { role: 'gridcell', tabindex: -1,
                     'aria-selected': 'false', 'data-at': `${i} ${line.length}` })));
             });
-            rows = r;
-            cols = c;
         }
 
         // Writing the same text again would cost a layout.
@@ -75,15 +64,15 @@ const Matrix = (() => {
         }
 
         function paint(i, j) {
-            const cell = cells[i][j], a = top + i, b = left + j, hidden = m.masked ? m.masked(a, b) : '';
-            const v = m.value(a, b), chosen = a === m.selected[0] && b === m.selected[1];
+            const cell = cells[i][j], hidden = m.masked && m.masked(i, j);
+            const v = m.value(i, j), chosen = i === m.selected[0] && j === m.selected[1];
             if (chosen !== cell.classList.contains('chosen')) {
                 cell.tabIndex = chosen ? 0 : -1;
                 cell.setAttribute('aria-selected', chosen);
             }
-            write(cell, hidden === 'hidden' ? '·' : m.format(v), (hidden ? 'masked ' : '') + (chosen ? 'chosen ' : '') +
-                (a === m.selected[0] || b === m.selected[1] ? 'cross' : ''));
-            const rgb = hidden ? null : m.scale.rgb(v, a), colour = rgb ? Colour.css(rgb) : '';
+            write(cell, hidden ? '·' : m.format(v), (hidden ? 'masked ' : '') + (chosen ? 'chosen ' : '') +
+                (i === m.selected[0] || j === m.selected[1] ? 'cross' : ''));
+            const rgb = hidden ? null : m.scale.rgb(v, i), colour = rgb ? Colour.css(rgb) : '';
             if (colours.get(cell) === colour) return;
             colours.set(cell, colour);
             cell.style.setProperty('background-color', colour);
@@ -96,10 +85,8 @@ const Matrix = (() => {
 
         function showReadout([i, j] = m.selected) {
             if (i < 0 || j < 0 || i >= m.rows || j >= m.cols) return fill(readout);
-            const hidden = m.masked ? m.masked(i, j) : '';
             return fill(readout, `${m.rowName} ${m.rowLabel(i)}, ${m.colName} ${m.colLabel(j)}: `,
-                h('b', null, hidden === 'hidden' ? 'not seen' : Numbers.exact(m.value(i, j))),
-                hidden === 'shown' ? ' (masked)' : '');
+                h('b', null, m.masked && m.masked(i, j) ? 'not seen' : Numbers.exact(m.value(i, j))));
         }
 
         function update(next) {
@@ -109,9 +96,8 @@ const Matrix = (() => {
             el.classList.toggle('large', large);
             el.classList.toggle('filling', filling && !large && m.cols <= most);
             el.style.setProperty('--cols', m.cols);
-            if (large !== was) numbers.open = !large;
-            was = large;
-            if (numbers.open) showTable();
+            numbers.hidden = large;
+            if (!large) showTable();
             showWhole();
             showReadout();
             const names = m.scale.names || [m.format(m.scale.low), m.format(m.scale.high)];
@@ -120,17 +106,14 @@ const Matrix = (() => {
         }
 
         function showTable() {
-            const r = m.rows <= maxRows + 4 ? m.rows : maxRows, c = m.cols <= maxCols + 4 ? m.cols : maxCols;
-            const focused = table.contains(document.activeElement);
-            if (r !== rows || c !== cols) resize(r, c);
+            const focused = table.contains(document.activeElement), { rows, cols } = m;
+            resize(rows, cols);
             if (entry) entry.tabIndex = -1;
-            top = place(top, rows, m.rows, m.selected[0]);
-            left = place(left, cols, m.cols, m.selected[1]);
             write(corner, `${m.rowName} \\ ${m.colName}`, 'corner');
-            heads.forEach((th, j) => write(th, m.colLabel(left + j), left + j === m.selected[1] ? 'cross' : ''));
-            sides.forEach((th, i) => write(th, m.rowLabel(top + i), top + i === m.selected[0] ? 'cross' : ''));
+            heads.forEach((th, j) => write(th, m.colLabel(j), j === m.selected[1] ? 'cross' : ''));
+            sides.forEach((th, i) => write(th, m.rowLabel(i), i === m.selected[0] ? 'cross' : ''));
             for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) paint(i, j);
-            const inside = m.selected[0] >= top && m.selected[1] >= left && cells[m.selected[0] - top]?.[m.selected[1] - left];
+            const inside = cells[m.selected[0]]?.[m.selected[1]];
             entry = !inside && rows && cols ? cells[0][0] : null;
             if (entry) entry.tabIndex = 0;
             if (focused && inside) inside.focus({ preventScroll: true });
@@ -143,7 +126,7 @@ const Matrix = (() => {
 
         const at = (target) => {
             const cell = target.closest('td[data-at]');
-            return cell ? cell.dataset.at.split(' ').map((x, k) => Number(x) + (k ? left : top)) : null;
+            return cell ? cell.dataset.at.split(' ').map(Number) : null;
         };
         const MOVES = { ...Dom.ARROWS, Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
         el.addEventListener('keydown', (e) => {
@@ -162,7 +145,7 @@ const Matrix = (() => {
             const cell = cellOf(e), drawn = e.target === canvas;
             if (!cell) return;
             select(...cell);
-            if (!drawn) cells[cell[0] - top]?.[cell[1] - left]?.focus({ preventScroll: true });
+            if (!drawn) cells[cell[0]]?.[cell[1]]?.focus({ preventScroll: true });
             if (m.onChoose) m.onChoose(...(drawn ? m.selected : cell));
         });
         el.addEventListener('mousemove', (e) => {

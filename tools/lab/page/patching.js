@@ -1,12 +1,12 @@
 'use strict';
 // Two prompts and the sweep between them: which value inside the model makes the difference (mgpt patch).
 const Patching = (() => {
-    const { h, fill, button, choice, select, card } = Dom;
+    const { h, fill, button, select, card } = Dom;
     const POINTS = [['resid_pre', 'the stream before a layer'], ['resid_mid', 'the stream after attention'], ['resid_post', 'the stream after a layer'], ['attn_out', 'what attention adds'], ['mlp_out', 'what the MLP adds'],
         ['z', 'what a head mixed'], ['pattern', 'the shares of a head'], ['q', 'queries'], ['k', 'keys'], ['v', 'values']];
     const MODES = [['patch', 'from the clean text'], ['zero', 'zero'], ['mean', 'mean of the text'], ['scale', 'times']];
 
-    let input, cleanText, corruptText, between, over, mode, measure, a, b, factor, goButton, stopButton, status, map, hover, view, result, stopped;
+    let input, cleanText, corruptText, between, over, mode, measure, a, b, factor, goButton, stopButton, status, map, hover, result, stopped;
 
     // ---- the two prompts ----
 
@@ -121,7 +121,6 @@ const Patching = (() => {
             result = Object.assign(Trials.begin(what), what, { at: [-1, -1], into: Array.from(what.corrupt || what.clean) });
             result.goal = Trials.metricOf('clean');
             result.base = what.corrupt ? Trials.metricOf('corrupt') : result.goal;
-            result.place = result.n - 1;
             showProgress();
         } catch (e) {
             return App.say(e.message, true);
@@ -148,14 +147,8 @@ const Patching = (() => {
         showMap();
     }
 
-    // Rows and columns of the map: with heads, all of them over positions, or layers over heads at one position.
-    const byHeads = () => view.el.querySelector('input:checked').value === 'heads' && result.heads > 0;
-
-    function siteOf(i, j) {
-        const heads = result.heads || 1;
-        if (byHeads()) return { layer: i, head: j, pos: result.place };
-        return { layer: Math.floor(i / heads), head: i % heads, pos: j };
-    }
+    // Rows of the map are layers, or all of their heads; columns are positions.
+    const siteOf = (i, j) => ({ layer: Math.floor(i / (result.heads || 1)), head: i % (result.heads || 1), pos: j });
 
     const valueOf = (s) => result.values[(s.layer * (result.heads || 1) + s.head) * result.n + s.pos];
 
@@ -170,17 +163,14 @@ const Patching = (() => {
     }
 
     function showMap() {
-        const heads = result.heads || 1, grouped = byHeads();
+        const heads = result.heads || 1;
         const change = (i, j) => valueOf(siteOf(i, j)) - result.base, known = Array.from(result.values, (v) => Math.abs(v - result.base)).filter((v) => v >= 0);
         const high = Math.max(1e-12, ...known), digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(high))));
-        view.el.hidden = !result.heads;
-        map.update({ rows: grouped ? result.layers : result.layers * heads, cols: grouped ? heads : result.n,
-            rowName: result.heads && !grouped ? 'layer.head' : 'layer', colName: grouped ? 'head' : 'after',
-            rowLabel: (i) => (result.heads && !grouped ? `${Math.floor(i / heads)}.${i % heads}` : String(i)),
-            colLabel: (j) => (grouped ? String(j) : `${j}\n${HomeText.label(result.into[j])}`),
-            value: change, masked: (i, j) => (Number.isNaN(change(i, j)) ? 'hidden' : ''), scale: Colour.diverging(high, App.state.dark),
+        map.update({ rows: result.layers * heads, cols: result.n, rowName: result.heads ? 'layer.head' : 'layer', colName: 'after',
+            rowLabel: (i) => (result.heads ? `${Math.floor(i / heads)}.${i % heads}` : String(i)), colLabel: (j) => `${j}\n${HomeText.label(result.into[j])}`,
+            value: change, masked: (i, j) => Number.isNaN(change(i, j)), scale: Colour.diverging(high, App.state.dark),
             format: (v) => Numbers.fixed(v, digits), selected: result.at, onHover: say,
-            onSelect: (i, j) => { result.at = [i, j]; if (!grouped) result.place = j; say(i, j); showMap(); }, onChoose: patch });
+            onSelect: (i, j) => { result.at = [i, j]; say(i, j); showMap(); }, onChoose: patch });
     }
 
     // This site is changed from now on, in every room.
@@ -204,14 +194,12 @@ const Patching = (() => {
         stopButton = button('Stop', () => { stopped = true; }, { id: 'patch-stop', hidden: true });
         status = h('span.note', { 'aria-live': 'polite' });
         hover = h('p.note');
-        view = choice('rows and columns', [['positions', 'over positions'], ['heads', 'layers × heads, after the chosen token']], 'positions', () => showMap());
-        view.el.hidden = true;
         map = Matrix.create('change of the measure by site', { id: 'sweep-map', maxRows: 12 });
         map.el.hidden = true;
         return card('Where does the difference live', 'The corrupted text runs again for every layer, head and position, each time with one value of the clean run put in. Where the measure moves, '
             + 'the difference passes. Click a cell (or Enter) to keep its change and see what the model says. The numbers are those of mgpt patch, to the bit.',
         h('div.row', null, over.el, mode.el, factor, measure.el, h('label.number', null, h('span', null, 'A'), a), h('label.number', null, h('span', null, 'B'), b)),
-        h('div.row', null, goButton, stopButton, status), view.el, map.el, hover);
+        h('div.row', null, goButton, stopButton, status), map.el, hover);
     }
 
     // ---- the view ----

@@ -6,7 +6,7 @@ const Predict = (() => {
     const SHOWN = 12, MOST_DRAWN = 256, MANY = 1000, LISTED = 14;
     const EVERY = 100; // milliseconds between two looks at a thousand texts
 
-    let bars, title, temperature, topK, topP, seed, drawnText, lossEl, stopButton, drawnNote, manyEl, writing = 0;
+    let bars, title, topK, topP, seed, drawnText, lossEl, stopButton, drawnNote, manyEl, writing = 0;
 
     const sampling = (s) => ({ temperature: s.temperature, topK: s.topK, topP: s.topP });
 
@@ -153,14 +153,12 @@ const Predict = (() => {
         drawnText = h('p.running.drawn');
         manyEl = h('div');
         drawnNote = h('p.note', { 'aria-live': 'polite' });
-        temperature = slider('Temperature', { min: 0, max: 5, step: 0.05, value: 1, id: 'temperature',
-            show: (v) => Numbers.fixed(v, 2), on: (v) => App.set({ temperature: v }) });
         topP = slider('Top-p', { min: 0.05, max: 1, step: 0.05, value: 1, id: 'top-p', show: (v) => Numbers.fixed(v, 2),
             on: (v) => App.set({ topP: v }) });
         topK = number('Top-k (0: all)', 'top-k', { min: 0, value: 0 }, (v) => App.set({ topK: v }));
         seed = number('Seed', 'seed', { min: 0, value: 0 }, (v) => App.set({ seed: v }));
         root.append(h('div.columns', null,
-            card('Next token', null, title, h('div.row', null, temperature.el), bars),
+            card('Next token', null, title, bars),
             h('div', null, card('Draw', 'The project’s own sampler: a seed draws here what mgpt generate --seed draws.',
                 h('div.row.live', null, topK.el, topP.el, seed.el), h('div.row.live', null,
                     button('Sample next', () => drawOne(false), { id: 'sample', kind: '.main' }),
@@ -170,7 +168,6 @@ const Predict = (() => {
     }
 
     function update(state) {
-        temperature.set(state.temperature);
         topP.set(state.topP);
         if (document.activeElement !== topK.input) topK.input.value = state.topK;
         if (document.activeElement !== seed.input) seed.input.value = state.seed;

@@ -63,7 +63,7 @@ const Share = (() => {
 
     // m as Matrix.update takes it.
     function ofMatrix(title, m, shape = {}) {
-        const seen = (i, j) => !(m.masked && m.masked(i, j) === 'hidden'), one = (label, i) => label(i).replace('\n', ' ');
+        const seen = (i, j) => !(m.masked && m.masked(i, j)), one = (label, i) => label(i).replace('\n', ' ');
         return { title: m.title || title, columns: [m.rowName, ...Array.from({ length: m.cols }, (_, j) => one(m.colLabel, j))],
             rows: Array.from({ length: m.rows }, (_, i) => [one(m.rowLabel, i), ...Array.from({ length: m.cols }, (__, j) => (seen(i, j) ? m.value(i, j) : null))]),
             draw: (g, width) => {

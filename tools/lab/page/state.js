@@ -4,7 +4,7 @@
 // and no engine.
 const Link = (() => {
     const NUMBER = /^\d+(\.\d+)?$/, IDS = /^\d+(\.\d+)*$/;
-    const CELL = /^(?:next|stream)$|^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/;
+    const CELL = /^(?:next|stream|heads)$|^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/;
     const home = (s) => s.view === 'home', numbers = (value) => value.split('.').map(Number), dotted = (ids) => Array.from(ids).join('.');
     const index = (key) => [NUMBER, Number, (s) => (home(s) || s.view === 'lessons' ? '' : s[key])];
     // What an address has, in its order: its form, what it means, what is written of a state. The home room says where it is shorter.
@@ -14,24 +14,22 @@ const Link = (() => {
         layer: index('layer'),
         head: [NUMBER, Number, (s) => (home(s) ? `${s.layer}.${s.head}` : index('head')[2](s))],
         query: index('query'),
-        key: index('key'),
+        key: [NUMBER, Number, (s) => (home(s) && s.cell === 'heads' ? s.key : '')],
         cell: [CELL, String, (s) => (home(s) ? s.cell : '')],
         walk: [NUMBER, Number, (s) => (home(s) && s.walk) || ''],
         lesson: [/^[a-z]+$/, String, (s) => s.lesson],
         done: [/^[a-z]+(\.[a-z]+)*$/, String, (s) => s.done],
         ago: [NUMBER, Number, (s) => s.ago || ''],
         step: [NUMBER, Number, (s) => (s.step < s.ids.length ? s.step : '')],
-        what: [/^(weights|rows|log|scores)$/, String, (s) => s.what],
+        what: [/^(weights|rows|scores)$/, String, (s) => (s.cell === 'heads' ? s.what : '')],
         edits: [/./, (value) => value.split(',').map(parseEdit), (s) => kept(s).map(editText).join()],
         other: [IDS, numbers, (s) => (s.view === 'experiment' || kept(s).some((e) => e.scale === 'patch') ? dotted(s.other) : '')],
         was: [IDS, numbers, (s) => dotted(s.was)],
         ids: [IDS, numbers, (s) => dotted(s.ids)],
         temperature: [NUMBER, Number, () => ''],
-        future: [/^[01]$/, String, () => ''],
-        example: [/^[a-z-]+$/, String, () => ''],
     };
     const kept = (s) => s.edits.filter((e) => e.kind !== 'steer'); // no address holds a vector
-    const PANELS = { predict: 'next', inside: 'stream' }; // rooms of former versions that are panels now
+    const PANELS = { predict: 'next', inside: 'stream', attention: 'heads' }; // rooms of former versions that are panels now
     const panel = (cell) => (Object.values(PANELS).includes(cell) ? cell : ''); // what stays open when another token is chosen
 
     function editText(e) {
@@ -78,7 +76,7 @@ const Link = (() => {
 
 const App = (() => {
     // was: the text before one of its tokens was changed, or nothing. ago: how many steps of a story's training before the last.
-    const state = { view: 'home', ago: 0, cell: '', walk: 0, lesson: '', done: '', ids: [], was: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '', future: '0',
+    const state = { view: 'home', ago: 0, cell: '', walk: 0, lesson: '', done: '', ids: [], was: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
     let hooks = new Set(), changed = 0, address = 0, moved = false, known = { list: [], ids: [], edits: null, ago: 0 };
@@ -92,7 +90,7 @@ const App = (() => {
         state.head = clamp(state.head, info.layers ? HomeData.heads(state.layer).H : 1);
         state.step = n ? clamp(state.step, n + 1) || 1 : 0;
         state.query = clamp(state.query, Math.max(1, state.step));
-        state.key = clamp(state.key, state.future === '1' ? Math.max(1, state.step) : state.query + 1);
+        state.key = clamp(state.key, state.query + 1);
     }
 
     function compute(ids, edits, ago) {
@@ -129,7 +127,7 @@ const App = (() => {
     }
 
     // What Back returns to: a room, a text, a stop, an opened panel.
-    const placeOf = (s) => [s.view, s.walk, /^(why|next|stream)/.test(s.cell) ? s.cell : Boolean(s.cell), s.ids.join('.')].join();
+    const placeOf = (s) => [s.view, s.walk, /^(why|next|stream|heads)/.test(s.cell) ? s.cell : Boolean(s.cell), s.ids.join('.')].join();
 
     // The next address is a new entry of the history. The last one is written as it is now.
     function leave() {

@@ -5,10 +5,9 @@ const Strip = (() => {
     const { h, fill, button } = Dom;
     const SHOWN = 200; // tokens listed in the picker
     const FEW = 64; // tokens that are seen at once: there is nothing to search
-    const MANY = 32; // more tokens have no gaps in a figure
     const NO = 'This page holds a recorded run: nothing is computed here.';
 
-    let line, slider, input, picker, undoButton, where, lossText, as, paint, surprisals = [], asked = '', paintAsked = '';
+    let line, input, picker, undoButton, where, lossText, as, asked = '';
 
     const refuse = (why) => {
         App.say(why, true);
@@ -57,53 +56,14 @@ const Strip = (() => {
         }
     }
 
-    // ---- what colours the tokens ----
-
-    // By surprisal, or, asked for or in the room of attention, by what the chosen query's head looks at.
-    const painted = (state) => paintAsked || (state.view === 'attention' && Engine.info.layers ? 'attention' : 'surprisal');
-
-    // The text as a figure: words in lines with their colours and arcs.
-    function figure() {
-        const { state } = App, by = painted(state), ids = Array.from(state.ids), words = ids.map((id) => (Token.of(id).control ? HomeText.label(id) : Running.textOf(id))), t = App.ofLayer('attn.hook_pattern'), shares = t && App.line(t, state.head, state.query);
-        return { title: `${by}${by === 'attention' ? ` of head ${state.layer}.${state.head}, query ${Token.at(state.query)}` : ' of each token'}`, columns: ['position', 'id', 'token', 'surprisal', 'attention'],
-            rows: ids.map((id, i) => [i, id, Engine.piece(id).text, Number.isFinite(surprisals[i]) ? surprisals[i] : null, shares && i <= state.query ? shares[i] : null]),
-            draw: (g, width) => drawText(g, width, words, by, state) };
-    }
-
-    function drawText(g, width, words, by, state) {
-        const LINE = 56, SIZE = 22, font = `${SIZE}px Charter, Georgia, serif`, GAP = words.length > MANY ? 0 : 8, boxes = [], c = Heat.theme();
-        let x = 0, y = LINE - SIZE;
-        g.font = font;
-        words.forEach((word, i) => {
-            const shown = word.replace(/\n/g, ''), w = shown ? g.measureText(shown).width + GAP : 0, rgb = TextLine.colour(by, state, i, surprisals[i]);
-            if (x + w > width) [x, y] = [0, y + LINE];
-            boxes.push({ x, y, w: Math.max(1, w - GAP / 2), h: SIZE + 4 });
-            g.fillStyle = rgb ? Colour.css(rgb) : c.paper;
-            if (w) g.fillRect(x, y, w - GAP / 2, SIZE + 4);
-            Heat.put(g, shown, x + GAP / 4, y + SIZE / 2 + 2, font, rgb ? Colour.ink(rgb) : c.ink);
-            if (i === state.query) {
-                g.fillStyle = c.accent;
-                g.fillRect(x, y + SIZE + 4, w - GAP / 2, 2);
-            }
-            x += w;
-            if (word.includes('\n')) [x, y] = [0, y + LINE * (word.split('\n').length - 1)];
-        });
-        if (by === 'attention') Arcs.draw(g, Arcs.of(boxes, state.query, (j) => TextLine.share(state, j), LINE - SIZE - 10), c.accent);
-        return y + LINE;
-    }
-
     // ---- all of it ----
 
     function update(state) {
-        surprisals = [NaN].concat(App.losses().map((l) => l.nll)); // -log p of every token but the first
-        paint.set(painted(state));
+        const known = App.losses().map((l) => l.nll); // -log p of every token but the first
         line.update(state);
         as.set(line.isLong() ? 'text' : 'tokens');
-        slider.input.max = Math.max(1, state.ids.length);
-        slider.set(state.step, `${state.step} of ${state.ids.length}`);
         undoButton.disabled = !App.canUndo;
         fill(where, 'After ', h('b', null, Token.at(state.query)), `; context ${state.ids.length} of ${Engine.info.context}`);
-        const known = surprisals.slice(1);
         lossText.textContent = known.length ? `average surprisal ${Numbers.fixed(known.reduce((a, b) => a + b, 0) /
             known.length, 2)} nats` : '';
     }
@@ -198,32 +158,21 @@ const Strip = (() => {
             autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); type(input.value); } } },
             h('label.grow', null, h('span', null, 'Text'), input), h('button', { type: 'submit' }, 'Run'));
-        line = TextLine.make(into, { paint: painted, heads: (state) => (painted(state) === 'attention' ? [state.head] : []), choose: select, isLong: () => (asked ? asked === 'text' : undefined),
-            below: (state, a, s) => (painted(state) === 'attention' ? TextLine.percent(a) : Number.isFinite(s) ? Numbers.fixed(s, 2) : '') });
+        line = TextLine.make(into, { paint: () => 'surprisal', heads: () => [], choose: select, isLong: () => (asked ? asked === 'text' : undefined),
+            below: (state, a, s) => (Number.isFinite(s) ? Numbers.fixed(s, 2) : '') });
         as = Dom.choice('the text as', [['text', 'text'], ['tokens', 'tokens']], 'tokens', (v) => {
             asked = v;
             update(App.state);
         });
-        paint = Dom.choice('coloured by', [['surprisal', 'surprisal'], ['attention', 'attention']], 'surprisal', (v) => {
-            paintAsked = v;
-            update(App.state);
-        });
-        slider = Dom.slider('Step', { min: 1, max: 1, step: 1, value: 1, id: 'step', on: (v) => App.set({ step: v }) });
         picker = h('dialog#picker', { 'aria-label': 'vocabulary' });
         undoButton = button('Undo', App.back, { id: 'undo' });
         where = h('span#where');
         lossText = h('span#loss');
         const buttons = h('div.row.live', null, form, button('Replace', () => pickers.replace(), { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
-            button('Delete', edits.remove, { id: 'delete' }), undoButton, Share.row(into));
-        into.append(buttons, line.run, h('div.row.steps', null, as.el, paint.el,
-            button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
-            button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
-            button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
-            button('▶|', () => App.set({ step: App.state.ids.length }), { 'aria-label': 'last step' }),
-            where, lossText));
+            button('Delete', edits.remove, { id: 'delete' }), undoButton);
+        into.append(buttons, line.run, h('div.row.steps', null, as.el, where, lossText));
         document.body.append(picker); // for the picture, too, which hides this strip
-        Share.figure(into, figure);
     }
 
     return { NO, mount, update, step, read, idOf, type, edits, pickers, focusText: () => input.focus() };
