@@ -1,6 +1,7 @@
 """What the package's public names give, whole: each expression of said.txt with what follows it. Every public function, method
 and property of the package is called by one of them. After a wanted change MGPT_WRITE=1 writes said.txt again.
 """
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -9,6 +10,7 @@ import pathlib
 import re
 import sys
 import threading
+import traceback
 from collections.abc import Mapping
 
 import mgpt
@@ -18,6 +20,7 @@ SAID = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"]) / "tests/python/said.txt"
 # Of other packages (torch_models.py, torch_lm_eval.py and test_lm_eval.py test them), the program's entry, signals.
 OTHERS = ("lm_eval", "transformer_lens", "_tool.main", "_interrupt", "__main__",
           "_handle.freed_by", "_lib.beside")  # called when the package is imported
+raised = set()
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*(?:e[-+]?\d+)?|inf|nan)(?!\w)")
 
 
@@ -85,12 +88,24 @@ def then(value, *calls):
 
 
 def refusal(call):
-    """What an exception says."""
+    """What an exception says; raised has the line of the package where it began."""
     try:
         call()
     except Exception as failed:  # all of them
+        for frame, line in traceback.walk_tb(failed.__traceback__):
+            raised.add((pathlib.Path(frame.f_code.co_filename).stem, line))
         return f"{type(failed).__name__}: {failed}"
     return "no exception"
+
+
+def refusals():
+    """{(file, lines)} of the package's statements that raise an exception with a message."""
+    found = set()
+    for path in sorted(pathlib.Path(mgpt.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())) if path.stem not in (*OTHERS, "_lib") else ():  # _lib: a package without its library
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and any(isinstance(x, ast.JoinedStr) for x in ast.walk(node.exc)):
+                found.add((path.stem, range(node.lineno, node.end_lineno + 1)))
+    return found
 
 
 def public_code():
@@ -150,4 +165,6 @@ def test_said(root, tmp_path, monkeypatch):
         SAID.write_text(old[0] + "\n".join(made) + "\n")
     missing = [name for name, code in public_code().items() if code not in called]
     assert not missing, f"no expression of said.txt calls {', '.join(missing)}"
+    unsaid = sorted(f"{file}.py:{lines.start}" for file, lines in refusals() if not any((file, line) in raised for line in lines))
+    assert not unsaid, f"no expression of said.txt has the exceptions of {', '.join(unsaid)}"
     assert not wrong or os.environ.get("MGPT_WRITE"), "\n".join(wrong)
