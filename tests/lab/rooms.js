@@ -134,7 +134,7 @@ async function visitRecorded() {
 }
 
 // A cell of each picture of the first layer, of its second head, and of what has no layer; in the second row.
-const cells = (page) => [...page.Home.scene.mats].filter(([id, m]) => m.layer <= 0 && m.rows > 1 && (!m.tri || /1$/.test(id))).map(([id, m]) => `${id}.1.${m.tri ? 0 : Math.min(m.cols - 1, 5)}`);
+const cells = (page) => [...page.Home.scene.mats].filter(([id, m]) => m.layer <= 0 && m.rows > 1 && (!m.tri || /(1|tp)$/.test(id))).map(([id, m]) => `${id}.1.${m.tri ? 0 : Math.min(m.cols - 1, 5)}`);
 
 // What is no text of a room. Tests run at the end, on a page of their own.
 async function visitPressed() {
