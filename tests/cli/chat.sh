@@ -198,6 +198,7 @@ done <<'END'
 [{"role":"user","content":"x"},{"role":"user"}] message 2: content: expected a string
 [{"role":"user","content":[{"text":1}]}] message 1: content: expected a string
 [ bad JSON
+[{"role":"user"},{"role":"user","content":"x"}] message 1: content: expected a string
 END
 
 # without a template the tokens tell

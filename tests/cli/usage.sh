@@ -51,6 +51,19 @@ for command in attend bench check completions convert generate imatrix info lab 
 done >"$tmp/exits"
 check "exit codes of all commands are those of exits.txt" diff "$tmp/exits" "$MGPT_SOURCE_ROOT/tests/cli/exits.txt"
 
+# The examples of --help, where none of their files is: no word of them is wrong usage. Nothing is measured.
+mkdir "$tmp/empty"
+for command in $commands; do
+    "$MGPT" "$command" --help | awk '/^$/ { on = 0 } /^  ? ?mgpt|^  [a-z]/ && on { print line; line = "" } on { line = line $0 } /^examples:/ { on = 1 } END { print line }' |
+        sed -n 's/^.*[|] mgpt/ mgpt/; s/   (.*//; s/[<>][a-z.]*//g; s/[*]\.gguf/step-1.gguf step-2.gguf/; /--kernels/d; s/^.* *mgpt / /p'
+done >"$tmp/examples"
+check "each command has examples" [ "$(wc -l <"$tmp/examples")" -ge 40 ]
+while read -r line; do
+    (cd "$tmp/empty" && eval "\"\$MGPT\" $line" </dev/null >"$tmp/out" 2>"$tmp/err")
+    code=$?
+    check "an example: $line" eval '[ $code -ne 2 ]'
+done <"$tmp/examples"
+
 # ---- commands and options that do not exist ----
 
 refuses "an unknown command" 2 "did you mean 'generate'" generat
