@@ -216,6 +216,9 @@ async function agree(page, motion) {
         await page.until('Home.told !== undefined');
         const [told, said] = await page.eval(`[Home.told && Numbers.fixed(Home.told.value, 3), document.querySelector('.now b')?.textContent ?? null]`);
         assert.strictEqual(said, told, `stop ${i}`);
+        const line = await page.eval(`document.querySelector('.now span')?.textContent || ''`), parts = /^\(?([^…]*?)(?:\) ÷ √(\d+))? =$/.exec(line); // what is before “=” is the number
+        const sum = parts && parts[1].replace(/−/g, '-').replace(/ /g, '').match(/[+-]?[\d.]+/g).reduce((all, v) => all + Number(v), 0) / Math.sqrt(Number(parts[2] || 1));
+        assert(!parts || Math.abs(sum - Number(told.replace('−', '-'))) < 0.03, `stop ${i}: ${line} ${told}`);
         if (i !== 4) continue;
         await mouse(page, 'mouseMoved', await place(page, '0.q', await page.eval('App.state.query'), 3));
         assert.match(await panel(page), /Query/);

@@ -13,7 +13,8 @@ const HomePanel = (() => {
     function now(el, e, i = -1) {
         const order = e.terms ? Numbers.top(e.terms.map((t) => Math.abs(t.p)), LARGEST).sort((a, b) => a - b) : [];
         const out = el.querySelector('.now'), terms = order.map((n) => Numbers.fixed(e.terms[n].p, 2)).join(' + ').replace(/\+ −/g, '− ') + (order.length && e.terms.length > LARGEST ? ' + …' : '');
-        if (out) fill(out, h('span', null, terms ? `${terms} =` : e.title), h('b', null, Numbers.fixed(e.value, 3)));
+        const whole = e.terms ? e.terms.reduce((sum, t) => sum + t.p, 0) : e.value, same = Math.abs(whole - e.value) <= 1e-3 * Math.max(1, Math.abs(e.value)); // else steps follow the sum
+        if (out) fill(out, h('span', null, !terms ? e.title : same ? `${terms} =` : /^[÷×]/.test(e.sumName) ? `(${terms}) ${e.sumName} =` : `${terms} →`), h('b', null, Numbers.fixed(e.value, 3)));
         const scrub = el.querySelector('.scrub'); // a stop of one number has none
         if (scrub && i >= 0) scrub.value = i;
     }
@@ -21,8 +22,14 @@ const HomePanel = (() => {
     // The numbers of a stop one by one, by hand.
     function scrubber(s, el) {
         const n = s.ranges.reduce((all, a) => all + a.c1 - a.c0, 0), input = h('input.scrub', { type: 'range', min: 0, max: n - 1, value: n - 1, 'aria-label': `number of this stop, of ${n}` });
-        input.addEventListener('input', () => now(el, Home.scrub(Number(input.value))));
+        input.addEventListener('input', () => told(el, Home.scrub(Number(input.value))));
         return n > 1 && input;
+    }
+
+    // A stop's number at rest: all that it is made of.
+    function told(el, e, i) {
+        now(el, e, i);
+        fill(el.querySelector('.made'), e.terms && products(e), e.shares && shares(e), e.rows.map(line), sum(e));
     }
 
     const code = (line, hook) => h('p.code', null, h('em', null, 'src/page/page.inc'), h('br'), line, hook && [h('br'), h('em', null, `${hook} [${App.tensor(hook).dims.join(', ')}]`)]);
@@ -134,8 +141,8 @@ const HomePanel = (() => {
 
     // example: what the picture explains; null while numbers are made one by one.
     function stop(s, el, example) {
-        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.ranges.length > 0 && [h('p.now', { 'aria-hidden': 'true' }), scrubber(s, el)], s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
-        if (example) now(el, example, HomeFlow.numbersOf(s.ranges).findIndex((n) => n.a.m === example.m && n.a.r0 === example.r && n.c === example.c));
+        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.ranges.length > 0 && [h('p.now', { 'aria-hidden': 'true' }), scrubber(s, el), h('div.made')], s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
+        if (example) told(el, example, HomeFlow.numbersOf(s.ranges).findIndex((n) => n.a.m === example.m && n.a.r0 === example.r && n.c === example.c));
     }
 
     return { number, intro, stop, now };
