@@ -27,8 +27,6 @@ void hf_latent_sizes(struct hf_model *m)
     hp->head_dim = nope + hp->n_rot;
     if (hp->n_head_kv != hp->n_head)
         hf_stop(m, "num_key_value_heads: expected %u, as many as heads", hp->n_head);
-    hf_get(m, "head_dim"); /* what is rotated */
-    hf_get(m, "qk_head_dim");
 }
 
 /* Norms of latents have an eps of their own. Scores of texts whose positions are scaled are multiplied:
@@ -60,8 +58,6 @@ void hf_deepseek2(struct hf_model *m)
     if (!by_groups && strcmp(method, "greedy") != 0)
         hf_stop(m, "topk_method: %.40s is not supported, only greedy and group_limited_greedy",
                 method);
-    hf_get(m, "n_group");
-    hf_get(m, "topk_group");
     hf_experts_of(m);
     if (by_groups)
         hf_groups_of(m, 1);
