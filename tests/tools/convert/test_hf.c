@@ -189,6 +189,37 @@ TEST(lfm3_ropes)
     }
 }
 
+/* Of rope_parameters with objects for kinds of layers the classes read truncate beside these. */
+TEST(truncate)
+{
+#define YARN_OF(more)                                                                              \
+    "\"rope_type\":\"yarn\",\"rope_theta\":1e4,\"factor\":4,\"original_max_position_embeddings\":" \
+    "16" more
+#define OF_FULL(more, beside)                                                                      \
+    "{\"full_attention\":{" YARN_OF(more) "},\"sliding_attention\":{\"rope_theta\":1e4}" beside "}"
+    static const struct {
+        const char *model, *ropes;
+        int exact;
+    } cases[] = {
+        {"llama", "{" YARN_OF(",\"truncate\":false") "}", 1},
+        {"llama", "{" YARN_OF(",\"truncate\":true") "}", 0},
+        {"mellum", OF_FULL(",\"truncate\":false", ""), 0},
+        {"mellum", OF_FULL("", ",\"truncate\":false"), 1},
+    };
+#undef OF_FULL
+#undef YARN_OF
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden(cases[i].model);
+        struct checkpoint c;
+        mgpt_error err;
+        set_key(&d, "rope_parameters", cases[i].ropes);
+        assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
+        assert_int_equal(c.hp.yarn_exact, cases[i].exact);
+        ckpt_free(&c);
+        dir_free(&d);
+    }
+}
+
 /* The first files of LFM2 state the layers of attention and the width of the MLP in other keys. */
 TEST(lfm2_first_files)
 {

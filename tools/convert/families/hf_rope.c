@@ -73,6 +73,17 @@ static void read_llama3(struct hf_model *m, struct hf_rope *rope)
         no_sense(m);
 }
 
+/* The classes read truncate of the whole, not of a kind of layers. */
+static int keeps_bounds(struct hf_model *m)
+{
+    const json_t *object = m->at, *whole = json_object_get(m->cfg.text, "rope_parameters");
+    hf_on(m, "truncate", 1);
+    m->at = whole ? whole : object;
+    int kept = !hf_on(m, "truncate", 1);
+    m->at = object;
+    return kept;
+}
+
 /* 0.1 ln(factor) + 1 is what llama.cpp multiplies attn_factor with. */
 static void read_yarn(struct hf_model *m, struct hf_rope *rope)
 {
@@ -80,7 +91,7 @@ static void read_yarn(struct hf_model *m, struct hf_rope *rope)
     rope->context = read_context(m);
     rope->high = hf_any(m, "beta_fast", 32);
     rope->low = hf_any(m, "beta_slow", 1);
-    rope->exact = !hf_on(m, "truncate", 1);
+    rope->exact = keeps_bounds(m);
     double octaves = rope->factor > 1 ? 0.1 * log(rope->factor) : 0, usual = octaves + 1;
     double more = hf_any(m, "mscale", 0), less = hf_any(m, "mscale_all_dim", 0);
     double all = more != 0 && less != 0 ? (1 + more * octaves) / (1 + less * octaves) : usual;
