@@ -45,6 +45,8 @@ static const struct {
      "f32 gemma2.attn_logit_softcapping 50", "f32 gemma2.attn_logit_softcapping 0"},
     {NULL, ZOO_GEMMA2, "no_key gemma2.final_logit_softcapping",
      "f32 gemma2.final_logit_softcapping 30", "f32 gemma2.final_logit_softcapping 0"},
+    {NULL, ZOO_GEMMA4, "no_key gemma4.final_logit_softcapping",
+     "f32 gemma4.final_logit_softcapping 30", "f32 gemma4.final_logit_softcapping 0"},
     {&gemma3_27b, 0, "no_key gemma3.attention.scale", "f32 gemma3.attention.scale 0.35355339059",
      "f32 gemma3.attention.scale 0.40824829046"},
     {&gemma2_27b, 0, "no_key gemma2.attention.scale", "f32 gemma2.attention.scale 0.35355339059",

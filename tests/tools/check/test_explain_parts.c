@@ -267,6 +267,7 @@ static const struct toy_spec phimoe = {.label = "sparse mixer",
 
 static const struct toy_spec inputs = {.label = "inputs of layers",
                                        .arch = "gemma4",
+                                       .logit_softcap = 30,
                                        .n_layer = 2,
                                        .n_embd = 32,
                                        .n_head = 4,
