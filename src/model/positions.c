@@ -273,6 +273,10 @@ int model_windows(mgpt_model *m, mgpt_error *err)
         if (flags)
             is_full = gguf_number(flags, i, &flag) && flag == 0;
         int32_t window = each ? cursor_i32(&c) : 0;
+        if (flags && !is_full && !m->window && m->arch->sinks) /* llama.cpp: it sees no key */
+            return err_set(err, MGPT_EFILE, flags->offset,
+                           "key %s.attention.sliding_window: missing, layer %zu has a window",
+                           m->arch->name, i);
         if (window < 0)
             return err_set(err, MGPT_EFILE, each->offset,
                            "key mgpt.attention.windows: entry %zu is negative", i);
