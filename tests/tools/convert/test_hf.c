@@ -220,6 +220,23 @@ TEST(truncate)
     }
 }
 
+/* Which layers have a window is said for each, also where they are those of Command-R7B, whose row this type is like. */
+TEST(cohere2_moe_windows)
+{
+    struct dir d = golden("cohere2_moe");
+    struct checkpoint c;
+    mgpt_error err;
+    set_key(
+        &d, "layer_types",
+        "[\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\"]");
+    set_key(&d, "prefix_dense_sliding_window_pattern", "1");
+    assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
+    assert_non_null(c.hp.windowed);
+    assert_memory_equal(c.hp.windowed, ((const uint8_t[]){1, 1, 1, 0}), 4);
+    ckpt_free(&c);
+    dir_free(&d);
+}
+
 /* The first files of LFM2 state the layers of attention and the width of the MLP in other keys. */
 TEST(lfm2_first_files)
 {
