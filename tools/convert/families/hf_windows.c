@@ -68,14 +68,15 @@ void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first)
         hp->window = 0;
 }
 
-/* llama.cpp reads a flag for each layer. */
+/* llama.cpp reads a flag for each layer. Where those of the type are usual there is no list. */
 void hf_window_flags(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
+    uint32_t full_every = m->family->full_every;
     uint8_t *flags = ckpt_new(m->c, (size_t)hp->n_layer + 1, sizeof *flags);
-    for (uint32_t i = 0; hp->windows && i < hp->n_layer; i++)
-        flags[i] = hp->windows[i] > 0;
-    hp->windowed = hp->windows ? flags : NULL;
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        flags[i] = hp->windows ? hp->windows[i] > 0 : full_every && (i + 1) % full_every != 0;
+    hp->windowed = hp->windows || full_every ? flags : NULL;
     hp->windows = NULL;
 }
 
