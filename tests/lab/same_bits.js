@@ -169,6 +169,13 @@ async function main() {
         for (const [i, model] of models.entries())
             prompts += await sameLogits(model, 2, i);
     });
+    await test('sums in the middle between two floats are rounded once', async () => {
+        for (const name of ['ties-4', 'ties-1']) {
+            const Engine = await openPage(page(path.join(tmp, `${name}.gguf`))), odd = [1 + 2 ** -23, (2 ** 22 + 1) * 2 ** -149];
+            Engine.run([0]);
+            Engine.choices(0).forEach((v, i) => assert.strictEqual(v, (i & 1 ? -1 : 1) * odd[(i & 2) / 2]));
+        }
+    });
     await test('the same logits on the weights of this repository', async () => {
         prompts += await sameLogits(weights('names'), 20, 100);
         prompts += await sameLogits(weights('shakespeare'), 4, 101);
@@ -176,7 +183,7 @@ async function main() {
     });
     await test('how a number arises, in every kind of model', async () => {
         const random = randomly(7), ids = Array.from({length: 40}, () => random(65536));
-        for (const model of models)
+        for (const model of models.filter(name => !name.includes('more-')))
             await sumsExplained(model, ids);
     });
     const OWN = {lfm2: ['bx', 'wc', 'tp'], lfm2_moe: ['bx', 'wc', 'tp'], gpt1: ['w2'], gemma4: ['v', 'rk'], gemma4_e: ['v', 'rk'], ...Object.fromEntries(['deepseek_v2', 'deepseek_v3', 'minicpm3'].map(name => [name, ['wl', 'lt', 'rk']]))};
@@ -351,22 +358,6 @@ async function main() {
         assert.throws(() => Recorded.run(Recorded.prompt, [{kind: 'mlp', layer: 0, scale: 0}]), /recorded run/);
         assert.throws(() => Recorded.dla(0, 1, 25), /only the likeliest and the true next/);
         assert.throws(() => Recorded.encode('a'), /cannot encode/);
-    });
-    await test('sums in the middle between two floats are rounded once', () => {
-        const e = n => 2 ** n, near = [1 + e(-20), 1 - e(-20)]; // their product is 1 - 2^-40
-        // Next to an odd float, half a step less a trifle: back to that float, although a double
-        // holds no trifle and ties go up. One chain of sums, or four; near 1, and where floats have
-        // the fewest bits.
-        for (const [odd, half] of [[1 + e(-23), e(-12)], [(e(22) + 1) * e(-149), e(-75)]])
-            for (const width of [1, 80])
-                for (const sign of [1, -1]) {
-                    const column = v => Array(width).fill(v), apart = width === 1 ? 4 : 1;
-                    const X = [[1, ...Array(apart - 1).fill(0), near[0] * half]];
-                    const W = X[0].map((_, i) => column(i === 0 ? sign * odd : i === apart ? sign * near[1] * half : 0));
-                    const {wasm, lend, worked, floatsAt} = Engine.module, n = width;
-                    lend([Float32Array.from(X[0]), Float32Array.from(W.flat())], ([x, w]) => worked(wasm.lab_attend(x, 1, X[0].length, w, w, n, w, n, 0, 0, 1)));
-                    floatsAt(wasm.lab_attended('q'.charCodeAt(0), 0), n).forEach(v => assert.strictEqual(v, sign * odd));
-                }
     });
     await test('what cannot be is refused in one line, and the engine goes on', () => {
         assert.throws(() => Engine.run([26, 27]), /There is no token 27: ids are 0 to 26/);

@@ -308,13 +308,6 @@ TEST(refusals)
     assert_null(lab_dla(LAB_SHOWN, 0, o.info.n_vocab));
     assert_int_equal(lab_edit(o.info.n_layer, 0, 0, 0), MGPT_EARG);
     assert_int_equal(lab_edit(0, o.info.n_head, 0, 0), MGPT_EARG);
-    const float one = 1;
-    assert_int_equal(lab_attend(&one, 1, 1, &one, &one, 1, &one, 1, -1, 0, 1), MGPT_EARG);
-    assert_int_equal(lab_attend(&one, 0, 1, &one, &one, 1, &one, 1, 1, 0, 1), MGPT_EARG);
-    assert_int_equal(lab_attend(&one, 1, 1, &one, &one, 1, &one, 1, 1, 0, 1), MGPT_OK);
-    assert_null(lab_attended('s', 1));
-    assert_null(lab_attended('?', 0));
-    assert_true(*lab_attended('a', 0) == 1.0f);
     close_lab(&o);
 }
 

@@ -1,7 +1,5 @@
-/* The parts of a lab page's module that need no model: its fmaf against the C library's, attention on
- * matrices. */
+/* The fmaf of a lab page's module against the C library's. */
 #include "base/fmaf.h"
-#include "lab/module.h"
 #include "support/unit.h"
 #undef fmaf
 
@@ -83,23 +81,4 @@ TEST(fmaf_random)
         b = ldexpf((float)(r >> 12 & 4095), -(int)(r >> 24 & 63));
         check_fmaf(a, b, ldexpf((float)(int)(s & 0xFFFFFF), -(int)(s >> 24 & 63)));
     }
-}
-
-/* Two tokens, two heads of one dimension: each matrix has its own place. */
-TEST(attend)
-{
-    static const float x[] = {1, 0, 0, 2}, q[] = {1, 2, 3, 4}, k[] = {5, 6, 7, 8},
-                       v[] = {1, 3, 5, 7};
-    static const float want_q[] = {1, 2, 6, 8}, want_k[] = {5, 6, 14, 16},
-                       want_v[] = {1, 3, 10, 14};
-    assert_int_equal(lab_attend(x, 2, 2, q, k, 2, v, 2, 2, 1, 2), MGPT_OK);
-    assert_memory_equal(lab_attended('q', 0), want_q, sizeof want_q);
-    assert_memory_equal(lab_attended('k', 0), want_k, sizeof want_k);
-    assert_memory_equal(lab_attended('v', 0), want_v, sizeof want_v);
-    const float s[] = {2 * 6, 2 * 16, 8 * 6, 8 * 16}, *scaled = lab_attended('t', 1);
-    assert_memory_equal(lab_attended('s', 1), s, sizeof s);
-    assert_true(lab_tau() == 2 && scaled[3] == s[3] / 2);
-    assert_true(lab_attended('a', 1)[1] == 0 && lab_attended('h', 1)[0] == want_v[1]);
-    assert_true(lab_attended('o', 0)[1] == want_v[1]);
-    lab_attend_free();
 }

@@ -151,7 +151,6 @@ void lab_close(void)
     lab_change_close();
     for (int i = 0; i < LAB_LANES; i++)
         lane_close(&lab.lanes[i]);
-    lab_attend_free();
     arr_free(lab.tokens);
     arr_free(lab.parts);
     arr_free(lab.weights);

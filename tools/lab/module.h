@@ -138,17 +138,4 @@ int lab_sample(const float *logits, size_t n, float temperature, int top_k, floa
 /* XXH64 of the logits of all positions. */
 LAB_API(lab_hash) uint64_t lab_hash(int lane);
 
-/* Attention on matrices of one's own, [n][d], [d][d_q], [d][d_q], [d][d_v]; tau 0: the square root
- * of a head's width. Results by lab_attended; the matrices are copied. No page calls it: with it
- * tests/lab/same_bits.js makes sums that lie between two floats. */
-LAB_API(lab_attend)
-int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float *wk, size_t d_q,
-               const float *wv, size_t d_v, double tau, int causal, size_t n_heads);
-
-/* A matrix of the last lab_attend. Without a head: 'q', 'k', 'v', 'o' (the output). With a head: 's' (scores),
- * 't' (divided by tau), 'm' (masked), 'a' (weights), 'h' (its output). */
-LAB_API(lab_attended) const float *lab_attended(int what, size_t head);
-LAB_API(lab_tau) double lab_tau(void);
-void lab_attend_free(void);
-
 #endif
