@@ -2,7 +2,7 @@
 // A panel of where heads look: all of them as small pictures of one size, the chosen one in large with what it does over the
 // whole text (patterns.js), and the sharpest keys by word. How a share arises is told by the picture's panel (home_cell.js).
 const Attention = (() => {
-    const { h, fill, button, bar, choice, card } = Dom;
+    const { h, fill, button, bar, choice, table, card } = Dom;
 
     const THUMB = 96, LONG = 60, FEW = 24; // pixels; tokens from which rows have their own scale; heads in one column
     const KEYS = 8, AROUND = 5; // sharpest keys, characters shown before and after one
@@ -38,7 +38,6 @@ const Attention = (() => {
     }
 
     // How sizes become colours: rows of long texts have their own scale unless another is asked for.
-    const digitsOf = (cols) => (cols > 9 && cols <= 20 ? 2 : 4); // that fit into the cells; more columns are a picture
     const scaleOf = (state) => state.what || (state.step > LONG ? 'rows' : 'weights');
 
     // ---- all heads ----
@@ -114,12 +113,6 @@ const Attention = (() => {
             } };
     }
 
-    function onGridKey(e) {
-        const by = Dom.arrow(e);
-        if (!by) return;
-        App.set({ layer: App.state.layer + by[0], head: App.state.head + by[1] });
-    }
-
     // ---- one head ----
 
     function picture(state) {
@@ -134,7 +127,7 @@ const Attention = (() => {
             value: (i, j) => (unseen(i, j) ? 0 : value(i, j)),
             masked: unseen,
             scale: kind === 'rows' ? Colour.rows(most) : kind === 'scores' ? Colour.sequential(low, high) : Colour.sequential(0, 1),
-            format: (v) => Numbers.fixed(v, digitsOf(state.step)),
+            format: (v) => Numbers.fixed(v, state.step > 9 && state.step <= 20 ? 2 : 4), // digits that fit into the cells; more columns are a picture
         };
     }
 
@@ -159,10 +152,8 @@ const Attention = (() => {
 
     // The measure of every pattern with chance as a line.
     function showKinds(found) {
-        const row = (name, words, share, chance, n) => h('tr' + (name === found.name ? '.selected' : ''), { title: words }, h('th', { scope: 'row' }, name), h('td.bars', null, bar(share)),
-            h('td.num', n ? { 'data-x': share } : null, n ? Numbers.fixed(share, 2) : '–'), h('td.num', n && chance !== null ? { 'data-x': chance } : null, n && chance !== null ? Numbers.fixed(chance, 2) : ''));
-        fill(kinds, h('thead', null, h('tr', null, ['pattern', '', 'share', 'chance'].map((t, i) => h('th' + (i > 1 ? '.num' : ''), { scope: 'col' }, t || h('span.sr', null, 'bar'))))),
-            h('tbody', null, found.kinds.map((k) => row(k.name, `${k.words}: mean over ${k.n} queries`, k.share, k.chance, k.n)), row('diffuse', 'entropy as a share of the largest', found.even, null, 1)));
+        const row = (name, words, share, chance, n) => ({ selected: name === found.name, cells: [h('span', { title: words }, name), bar(share), n ? Numbers.cell(share, 2) : '–', n && chance !== null ? Numbers.cell(chance, 2) : ''] });
+        fill(kinds, table(null, ['pattern', '', 'share', 'chance'], [...found.kinds.map((k) => row(k.name, `${k.words}: mean over ${k.n} queries`, k.share, k.chance, k.n)), row('diffuse', 'entropy as a share of the largest', found.even, null, 1)], '.kinds'));
     }
 
     // Shows the token at pos, marked, with a few tokens before and after it.
@@ -187,11 +178,14 @@ const Attention = (() => {
         if (!attending().length) return root.append(h('p', null, `This model has no ${Engine.info.layers ? 'layers of attention' : 'layers'}: there is no attention to look at.`));
         const layers = attending().length, { heads } = Engine.info, many = layers * heads > FEW;
         grid = h('div.heads' + (many ? '.many' : ''), { style: { '--heads': layers === 1 ? Math.min(4, heads) : heads, '--wide': Math.min(8, layers * heads) } });
-        grid.addEventListener('keydown', onGridKey);
+        grid.addEventListener('keydown', (e) => {
+            const by = Dom.arrow(e);
+            if (by) App.set({ layer: App.state.layer + by[0], head: App.state.head + by[1] });
+        });
         makeGrid();
         const narrow = innerWidth < 621, small = narrow ? { maxRows: 6, maxCols: 6 } : { wide: 20 }; // on a phone ten keys have room for digits
         big = Matrix.create('attention of the chosen head', { id: 'attention', fill: true, ...small, picture: { square: true, most: 90 } });
-        [bigTitle, keyList, kinds] = [h('p.told'), h('div.keys'), h('table.plain.kinds')];
+        [bigTitle, keyList, kinds] = [h('p.told'), h('div.keys'), h('div')];
         whatChoice = choice('what to show', [['weights', 'shares'], ['rows', 'by row'], ['scores', 'scores']], 'weights',
             (v) => App.set({ what: v }));
         bigBox = h('div.cornered', null, bigTitle, big.el);
@@ -210,5 +204,5 @@ const Attention = (() => {
         if (!one.hidden) showBig(state);
     }
 
-    return { id: 'attention', title: 'All heads', mount, update, scaleOf };
+    return { title: 'All heads', mount, update, scaleOf };
 })();

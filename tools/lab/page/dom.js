@@ -80,9 +80,9 @@ const Dom = (() => {
             on(Number(input.value));
         });
         const el = h('label.slider', null, h('span', null, name), input, out);
-        return { el, input, set(v, text) {
+        return { el, input, set(v) {
             if (Number(input.value) !== v) input.value = v;
-            out.textContent = text === undefined ? show(v) : text;
+            out.textContent = show(v);
         } };
     }
 
@@ -127,8 +127,7 @@ const Dom = (() => {
             return [v, input, h('label', null, input, h('span', null, text))];
         });
         const el = h('span.choice', { role: 'radiogroup', 'aria-label': name }, inputs.map((i) => i[2]));
-        return { el, set(v) { for (const [w, input] of inputs) input.checked = w === v; },
-            enable(v, yes) { for (const [w, input] of inputs) if (w === v) input.disabled = !yes; } };
+        return { el, set(v) { for (const [w, input] of inputs) input.checked = w === v; } };
     }
 
     // A whole number that is typed, from 0 to most. name: in messages.

@@ -146,20 +146,18 @@ const Engine = (() => {
     }
 
     // A recorded page can show the beginning of what was recorded.
-    function cutTrace(ids, edits, lane) {
-        if (edits.length > 0 || ids.some((id, i) => id !== about.tokens[i]))
-            throw new Error('this page holds a recorded run: nothing is computed here');
-        lanes[lane].ids = ids;
-    }
-
     function run(tokens, edits = [], lane = 0) {
         const ids = Int32Array.from(tokens), key = JSON.stringify(edits);
         checkIds(Array.from(tokens));
         if (lane === 1 && edits.length > 0)
             throw new Error('lane 1 is the run without edits');
         lanes[lane].kept.clear();
-        if (!about.live)
-            return cutTrace(ids, edits, lane);
+        if (!about.live && (edits.length > 0 || ids.some((id, i) => id !== about.tokens[i])))
+            throw new Error('this page holds a recorded run: nothing is computed here');
+        if (!about.live) {
+            lanes[lane].ids = ids;
+            return;
+        }
         if (edits.some(edit => edit.scale === 'mean'))
             run(tokens, [], 1); // means are those of the run without edits, which lane 1 then holds
         if (lane === 0 && key !== lanes[0].edits) {
@@ -175,13 +173,6 @@ const Engine = (() => {
     // ---- values ----
 
     const SCORES = 10, WEIGHTS = 11; // of mgpt_point
-
-    function hookOf(name) {
-        const hook = about.hooks.find(h => h.name === name);
-        if (!hook)
-            throw new Error(`the model has no value called ${name}`);
-        return hook;
-    }
 
     // The queries' rows, each as long as it has keys, as a square; `hidden` fills the future.
     function squared(rows, heads, n, hidden) {
@@ -208,7 +199,9 @@ const Engine = (() => {
     }
 
     function value(name, lane = 0) {
-        const {ids, kept} = lanes[lane], hook = hookOf(name);
+        const {ids, kept} = lanes[lane], hook = about.hooks.find(h => h.name === name);
+        if (!hook)
+            throw new Error(`the model has no value called ${name}`);
         if (ids.length === 0)
             throw new Error('nothing has run');
         if (!kept.has(name))

@@ -55,9 +55,6 @@ const Experiment = (() => {
 
     // ---- the effect ----
 
-    // Of the model's own probabilities, as in mgpt patch.
-    const klAt = (pos) => Numbers.kl(Engine.logits(pos, 1), Engine.logits(pos, 0));
-
     function showEffect(state) {
         if (!state.edits.length) return fill(effect, h('p', null, 'Nothing is changed. Sweep two texts and click a cell; or choose a head or an MLP, then take it out or scale it.'));
         const before = Engine.choices(state.query, 1), after = Engine.choices(state.query, 0);
@@ -66,7 +63,7 @@ const Experiment = (() => {
         const tops = Numbers.top(after, TOP), rows = tops.concat(Numbers.top(before, TOP).filter((id) => !tops.includes(id)));
         const zb = Numbers.logSum(before), za = Numbers.logSum(after);
         return fill(effect, list, h('p.lead', null, 'After ', h('b', null, Token.at(state.query)), Glossary.text(': KL(before ‖ after) '),
-            h('b#kl', null, Numbers.fixed(klAt(state.query), 6)), ' nats'),
+            h('b#kl', null, Numbers.fixed(Numbers.kl(Engine.logits(state.query, 1), Engine.logits(state.query, 0)), 6)), ' nats'),
         h('div.scroll', null, table(null, ['token', 'was', 'now', 'probability', 'now', 'change', ''], rows.map((id) => {
             const b = Math.exp(before[id] - zb), a = Math.exp(after[id] - za);
             return [Token.el(id), Numbers.rank(before, id), Numbers.rank(after, id), Numbers.cell(b, 6), Numbers.cell(a, 6),

@@ -17,7 +17,6 @@ const Home = (() => {
     // ---- cells as text: "0.s2.4.3", "lg.4.11" (the last number of logits is a token) ----
 
     const named = (m) => (m.part === 'lg' || m.part === 'wu' ? scene.s.ids : null);
-    const textOf = ([id, r, c]) => `${id}.${r}.${named({ part: id }) ? scene.s.ids[c] : c}`;
 
     function cellOf(text, from) {
         const match = /^((?:\d+\.)?[a-z]+\d*)\.(\d+)\.(\d+)$/.exec(text), m = match && from.mats.get(match[1]);
@@ -32,7 +31,7 @@ const Home = (() => {
     const layerOf = (text) => (/^\d+(\.|$)/.test(text) ? Number.parseInt(text, 10) : -1);
 
     function choose([id, r, c]) {
-        const m = everything().mats.get(id), part = { view: 'home', cell: textOf([id, r, c]) };
+        const m = everything().mats.get(id), part = { view: 'home', cell: `${id}.${r}.${named(m) ? scene.s.ids[c] : c}` };
         if (ofTokens(m)) part.query = r;
         if (m.layer >= 0) part.layer = m.layer;
         if (m.head !== undefined) part.head = m.head;
@@ -98,16 +97,12 @@ const Home = (() => {
             flow = null;
             if (stop) showPanel();
         }
-        noteMotion();
-        if (HomeDraw.frame(shownView(g, flow && moving)) || flow) redraw();
-        const gradient = (name) => `linear-gradient(90deg, ${HomeBake.scale(name)})`;
-        for (const el of legend.querySelectorAll('i')) el.style.setProperty('background', gradient(el.dataset.scale));
-    }
-
-    function noteMotion() {
         const { x, y, s } = camera.cam;
         if (seen && (seen.x !== x || seen.y !== y || seen.s !== s)) movedAt = performance.now();
         seen = { x, y, s };
+        if (HomeDraw.frame(shownView(g, flow && moving)) || flow) redraw();
+        const gradient = (name) => `linear-gradient(90deg, ${HomeBake.scale(name)})`;
+        for (const el of legend.querySelectorAll('i')) el.style.setProperty('background', gradient(el.dataset.scale));
     }
 
     const budget = () => (performance.now() - movedAt < MOVED ? BUDGET.moved : flow ? BUDGET.flows : BUDGET.still);
@@ -338,11 +333,6 @@ const Home = (() => {
         fill(crumbs, list.map(([text, fn], i) => [i ? h('span', { 'aria-hidden': 'true' }, ' › ') : '', fn ? button(text, fn) : i === list.length - 1 ? h('b', null, text) : h('span', null, text)]));
     }
 
-    function speak() {
-        const e = chosen;
-        spoken.textContent = e ? `${e.title}, ${e.where}: ${Numbers.fixed(e.value, 4)}. ${e.say || ''}` : stop ? `Stop ${stop.number}: ${stop.title}.` : '';
-    }
-
     // On a phone a chosen number is told on a sheet over the picture, which stays where it is.
     function sheet(on) {
         const aside = panel.parentNode, was = root.classList.contains('sheet');
@@ -366,7 +356,7 @@ const Home = (() => {
         showPanel(true);
         showCrumbs();
         showPlayer();
-        speak();
+        spoken.textContent = chosen ? `${chosen.title}, ${chosen.where}: ${Numbers.fixed(chosen.value, 4)}. ${chosen.say || ''}` : stop ? `Stop ${stop.number}: ${stop.title}.` : '';
         redraw();
     }
 

@@ -283,8 +283,7 @@ const HomeCell = (() => {
         if (lin !== null) take(e, '× linear part', lin, 'lin');
         if (lin !== null && fn) e.sum = Exact.round(e.sum * lin);
         e.sumName = name;
-        const relu = name === 'ReLU';
-        e.say = relu ? (e.value > 0 ? 'The neuron fired: what is above zero passes.' : 'The neuron is silent: what is below zero becomes zero.')
+        e.say = name === 'ReLU' ? (e.value > 0 ? 'The neuron fired: what is above zero passes.' : 'The neuron is silent: what is below zero becomes zero.')
             : `${name} lets through what is well above zero and holds back the rest.`;
     }
 

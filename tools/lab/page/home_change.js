@@ -2,7 +2,7 @@
 // A text that was changed, by a letter or as a whole (App.state.was: the text before): what the picture shows of both runs, and what the panel
 // says of the difference. The run before is read from lane 1.
 const HomeChange = (() => {
-    const { h, fill, button, choice } = Dom;
+    const { h, fill, bar, button, choice } = Dom;
     const HOLD = 2000; // milliseconds that the difference is shown where motion is allowed
 
     let shown = 'difference', timer = 0, made = { key: '', before: null, difference: null }, told = '';
@@ -61,8 +61,7 @@ const HomeChange = (() => {
 
     // ---- what is shown of both ----
 
-    const textOf = (ids) => Array.from(ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ')).join('').trim();
-    const brief = (ids) => { const text = textOf(ids); return text.length > 14 ? `…${text.slice(-13)}` : text || 'before'; };
+    const brief = (ids) => { const text = HomePanel.textOf(ids); return text.length > 14 ? `…${text.slice(-13)}` : text || 'before'; };
 
     function turn(to, redraw) {
         clearTimeout(timer);
@@ -142,7 +141,7 @@ const HomeChange = (() => {
         fill(el, h('p.eyebrow', null, longer ? 'two texts' : `one ${unit} changed`), h('h2', null, `${brief(s.was)} → ${brief(s.ids)}`), h('p.say', null, found ? [guesses(s), movedHead(s)] : `The framed ${unit} is not in the text before: there is nothing to compare its row with.`),
             longer && h('p.say', null, `Now ${s.ids.length} ${unit}s in place of ${s.was.length}. Compared are the first ${at}${back ? ` and, counted from the end, the last ${back}` : ''}: what both texts begin and end with.`),
             at > 0 && sameBefore(s, at) && h('p.say', null, at === 1 ? 'The row before the change is the same to the last digit: a GPT never looks ahead.' : `All ${at} rows before the change are the same to the last digit: a GPT never looks ahead.`),
-            found && h('figure', null, h('figcaption', null, `how far the framed ${unit}’s row moved`), list.map(([name, v]) => h('div.strip.far', null, h('span', null, name), h('span.track', { 'aria-hidden': 'true' }, h('i', { style: { width: `${(100 * v) / high}%` } })), h('span.n', null, Numbers.share(v))))),
+            found && h('figure', null, h('figcaption', null, `how far the framed ${unit}’s row moved`), list.map(([name, v]) => h('div.strip.far', null, h('span', null, name), bar(v / high), h('span.n', null, Numbers.share(v))))),
             found && h('p.small', null, '100 %: the change is as large as the row itself was.'),
             h('p.acts', null, button('Swap', () => App.set({ ids: s.was, was: s.ids, query: found ? former(s.query) : s.was.length - 1 }), { id: 'swap' }), button(`Back to “${brief(s.was)}”`, () => App.edit(s.was), { id: 'unchange' }), button('More ways to compare', () => App.set({ view: 'experiment', other: Array.from(s.was), was: [] }))));
     }

@@ -42,13 +42,12 @@ const HomeData = (() => {
     const chances = (pos) => Numbers.softmax(Engine.choices(pos), App.state.temperature);
 
     // Rows of the file as one array, by their numbers or all.
-    const rows = (t, ids) => kept(weights, `${t.name} ${t.first} ${ids || ''}`, () => (ids ? gathered(t, ids) : Engine.weights(t.name, t.first, t.n)));
-
-    function gathered(t, ids) {
+    const rows = (t, ids) => kept(weights, `${t.name} ${t.first} ${ids || ''}`, () => {
+        if (!ids) return Engine.weights(t.name, t.first, t.n);
         const out = new Float32Array(ids.length * t.cols);
         ids.forEach((id, i) => out.set(Engine.weights(t.name, t.first + id, 1), i * t.cols));
         return out;
-    }
+    });
 
     // Files of some architectures keep the rows of a head of W_Q and W_K in another order than the
     // values are shown in: (mgpt.h, mgpt_value). The order that gives the engine's first row is taken.

@@ -6,7 +6,6 @@ const HomeLabels = (() => {
     const NAMES = { h: 'norm', q: 'queries', k: 'keys', lt: 'latent, kept', v: 'values', rq: 'queries, turned', rk: 'keys, turned', z: 'mixed values', ao: 'added back',
         h2: 'norm', lin: 'linear part', mo: 'added back', bx: 'B x, kept', rs: 'router', fin: 'norm', lg: 'logits' };
     const symbolOf = (part, layer) => (HomeShort.has(layer) && HomeShort.SYMBOL[part]) || SYMBOL[part];
-    const nameOf = (part, layer) => (HomeShort.has(layer) && HomeShort.NAMES[part]) || NAMES[part];
 
     const LETTER = 7.5; // pixels of a row that has a letter
     const BAR = 34; // pixels at the top that buttons and breadcrumbs need: no title is half under them
@@ -71,7 +70,7 @@ const HomeLabels = (() => {
         title(few ? 'Short memory' : 'Attention', few ? [HomeText.inUnits('every token reads'), HomeText.inUnits(`the last ${few} tokens`)] : [HomeText.inUnits('every token looks back'), 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 0.4 * u - S.s.D));
         title(X ? 'Experts' : 'MLP', X ? [HomeText.inUnits('a router sends every token'), `to ${HomeExperts.chosen(l, d.state.query).length} of ${X} experts`] : [HomeText.inUnits('every token thinks'), 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 + 0.6 * u - S.s.D));
         if (d.unit < 2.5) return;
-        for (const part of ['h', 'q', 'k', 'lt', 'v', 'z', 'ao', 'h2', 'lin', 'mo', 'bx', 'rs', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), nameOf(part, l), part === 'rs' ? { loose: true } : {});
+        for (const part of ['h', 'q', 'k', 'lt', 'v', 'z', 'ao', 'h2', 'lin', 'mo', 'bx', 'rs', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), (HomeShort.has(l) && HomeShort.NAMES[part]) || NAMES[part], part === 'rs' ? { loose: true } : {});
         experts(M, l);
         if (M('pre')) caption(M('pre'), `${Numbers.count(M('pre').cols)} ${X ? 'shared ' : ''}neurons, before`);
         caption(M('post'), `after ${act()}`);

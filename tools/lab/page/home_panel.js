@@ -1,7 +1,7 @@
 'use strict';
 // The panel next to the picture: what the model is, how the chosen number arises, or a stop of the walk.
 const HomePanel = (() => {
-    const { h, fill, button } = Dom;
+    const { h, fill, bar, button } = Dom;
     const SHOWN = 20, FEW = 16; // products listed of a long sum; longest list that is shown whole
 
     // ---- words and formulas ----
@@ -37,12 +37,6 @@ const HomePanel = (() => {
 
     // ---- a number ----
 
-    // A bar from the middle of its column; the colour says the sign as its side does.
-    function bar(share) {
-        const size = Math.min(1, Math.abs(share)) || 0;
-        return h('span.b', { 'aria-hidden': 'true' }, h('u' + (share < 0 ? '.minus' : ''), { style: { width: `${50 * size}%`, left: `${share < 0 ? 50 - 50 * size : 50}%` } }));
-    }
-
     // The products that are listed: all, or the largest; null for the rest.
     function listed(terms) {
         const spoken = terms.filter((t) => t.a !== 0 && t.p !== 0), all = spoken.length ? spoken : terms;
@@ -55,7 +49,7 @@ const HomePanel = (() => {
     function products(e) {
         const [terms, rest] = listed(e.terms), high = Math.max(...terms.map((t) => Math.abs(t.p))) || 1, silent = e.terms.length - terms.length - (rest ? rest.n : 0);
         const row = (t) => h('tr', null, h('th', { scope: 'row' }, t.from ? button(t.name, () => Home.choose(t.from), { kind: '.goback', 'aria-label': `back to factor ${t.name}` }) : t.name),
-            h('td', null, Numbers.fixed(t.a, 3)), h('td.op', null, '×'), h('td', null, Numbers.fixed(t.b, 3)), h('td.op', null, '='), h('td', null, Numbers.fixed(t.p, 3)), h('td', null, bar(t.p / high)));
+            h('td', null, Numbers.fixed(t.a, 3)), h('td.op', null, '×'), h('td', null, Numbers.fixed(t.b, 3)), h('td.op', null, '='), h('td', null, Numbers.fixed(t.p, 3)), h('td', null, bar(t.p / high, true)));
         const [a, b] = e.names || ['', ''];
         return [h('table.terms', null, h('thead', null, h('tr', null, h('th', { scope: 'col' }, h('span.sr', null, 'factor')), h('th', { scope: 'col', colspan: 2 }, a), h('th', { scope: 'col', colspan: 2 }, Dom.math(b)),
             h('th', { scope: 'col' }, 'product'), h('td'))), h('tbody', null, terms.map(row))),
@@ -67,7 +61,7 @@ const HomePanel = (() => {
         const shown = e.shares.length > FEW + 8 ? e.shares.filter((s) => s.on || s.share >= [...e.shares].sort((a, b) => b.share - a.share)[FEW].share) : e.shares;
         return h('table.terms', null, h('thead', null, h('tr', null, (e.heads || ['key', 'score', '', 'e^…', '', 'share']).map((t) => (t ? h('th', { scope: 'col' }, t) : h('td'))), h('td'))), h('tbody', null, shown.map((s) =>
             h('tr' + (s.on ? '.on' : ''), null, h('th', { scope: 'row' }, s.from ? button(s.name || HomeText.label(App.state.ids[s.pos]), () => Home.choose(s.from), { kind: '.goback' }) : s.name), h('td', null, Numbers.fixed(s.score, 2)), h('td.op', null, '→'),
-                h('td', null, Numbers.fixed(s.e, 3)), h('td.op', null, '→'), h('td', null, Numbers.fixed(s.share, 3)), h('td', null, h('span.b', { 'aria-hidden': 'true' }, h('u.share', { style: { width: `${100 * s.share}%` } })))))));
+                h('td', null, Numbers.fixed(s.e, 3)), h('td.op', null, '→'), h('td', null, Numbers.fixed(s.share, 3)), h('td', null, bar(s.share))))));
     }
 
     const line = ([name, value, from]) => h('div.line', null, from && from[1] >= 0 ? button(name, () => Home.choose(from), { kind: '.goback' }) : h('span', null, name), h('span.n', null, Numbers.fixed(value, 6)));
@@ -122,20 +116,17 @@ const HomePanel = (() => {
         return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
     }
 
-    function minutes() {
-        const s = HomeWalk.SECONDS * HomeWalk.titles().length;
-        return s < 105 ? '90 seconds' : `${Math.round(s / 60)} minutes`;
-    }
+    const textOf = (ids) => Array.from(ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣|\\n/g, ' ')).join('').trim();
 
     function intro(state, el) {
-        const i = Engine.info, p = HomeData.chances(state.query), best = Numbers.best(p), unit = HomeText.unit();
-        const text = Array.from(state.ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ').replace(/\\n/g, ' ')).join('').trim();
+        const i = Engine.info, p = HomeData.chances(state.query), best = Numbers.best(p), unit = HomeText.unit(), seconds = HomeWalk.SECONDS * HomeWalk.titles().length;
+        const text = textOf(state.ids);
         const last = i.layers === 0 ? 'It has no layers: the row goes straight to the guess.' : `${i.layers === 1 ? 'Twice' : `In each of ${i.layers} layers, twice,`} a part reads the spine, works something out to the right, and adds what it found: first ${HomeData.attends() < 0 ? 'a short memory' : HomeShort.any() ? 'attention, or a short memory of a few rows' : 'attention'}, where ${unit}s look at each other, then ${HomeExperts.any() ? 'a few experts out of many' : 'the MLP'}, where each thinks for itself.`;
         fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES || i.vocab > HomeScene.WHOLE || i.vocab > i.choices ? 'in this model' : 'in this picture'}`),
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
             h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.candidate(best)}, ${Numbers.share(p[best])}`.replace(/ /g, '\u00a0')), '.'),
-            h('p.acts', null, button(`▶ Walk through it in ${minutes()}`, () => Home.walk(), { kind: '.big', id: 'walk' }), Engine.live && button('Let it write', () => HomeWrite.write(), { id: 'let-write' })), h('p.eyebrow', null, 'Or try'), tries(state), texts(),
+            h('p.acts', null, button(`▶ Walk through it in ${seconds < 105 ? '90 seconds' : `${Math.round(seconds / 60)} minutes`}`, () => Home.walk(), { kind: '.big', id: 'walk' }), Engine.live && button('Let it write', () => HomeWrite.write(), { id: 'let-write' })), h('p.eyebrow', null, 'Or try'), tries(state), texts(),
             !Engine.live && h('p.small', null, Engine.info.params ? 'This page holds a recorded run: weights are shown as empty boxes.' : ''));
     }
 
@@ -145,5 +136,5 @@ const HomePanel = (() => {
         if (example) told(el, example, HomeFlow.numbersOf(s.ranges).findIndex((n) => n.a.m === example.m && n.a.r0 === example.r && n.c === example.c));
     }
 
-    return { number, intro, stop, now };
+    return { number, intro, stop, now, textOf };
 })();

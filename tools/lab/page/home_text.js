@@ -50,14 +50,10 @@ const HomeText = (() => {
         const p = HomeData.chances(state.query), before = HomeChange.chances(state.query), end = state.query === state.ids.length - 1;
         const all = Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
             const text = Token.isEnd(id) ? 'end' : label(id), percent = `${before ? `${Numbers.share(before[id]).replace(' %', '')} → ` : ''}${Numbers.share(p[id])}`;
-            return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
+            return button([h('span.g', null, text), h('small', null, percent)], () => App.set({ ids: Array.from(state.ids).concat(id), prompt: state.ids.length, cell: kept() }), { disabled: !Engine.live || !end,
                 kind: '.tok.alt' + (i ? '' : '.likeliest') + (Token.isEnd(id) ? '.control' : ''), title: end ? `append ${text}` : `${text}, ${percent}` });
         });
         return h('span.nexts', null, button('next', () => App.set({ cell: 'next', walk: 0 }), { kind: '.then.goback', id: 'open-next', title: 'all candidates, drawing, the loss of the text' }), all);
-    }
-
-    function append(id) {
-        App.set({ ids: Array.from(App.state.ids).concat(id), prompt: App.state.ids.length, cell: kept() });
     }
 
     const heads = () => (every < 0 ? [App.state.head] : Array.from({ length: HomeData.heads(App.state.layer).H }, (_, i) => i));
@@ -66,11 +62,6 @@ const HomeText = (() => {
         const at = state.was.length ? HomeChange.former(state.query) : -1;
         if (state.was.length) App.recall();
         Arcs.show(arcsBefore, run, at >= 0 ? [...run.querySelectorAll('.former .g')] : [], at, heads().map((head) => (j) => TextLine.share(state, j, head, 1)), room);
-    }
-
-    function typed() {
-        const text = input.value;
-        if (Strip.type(text)) App.set({ cell: kept() });
     }
 
     // `pictured`: what the buttons next to the text save. point(pos): a hand points at a token, or at none.
@@ -98,7 +89,7 @@ const HomeText = (() => {
         warmth = Dom.slider('temperature', { min: 0, max: 2, step: 0.1, value: 1, id: 'warmth', show: (v) => Numbers.fixed(v, 1), on: (temperature) => App.set({ temperature }) });
         const picker = picked ? picked.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
         writeButton = button('Write on', () => HomeWrite.write(), { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
-        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), button('Compare', () => { if (input.value) Strip.type(input.value, App.state.was.length ? App.state.was : App.state.ids); }, { id: 'compare', title: 'run it and keep the text that is there, to see both' }), writeButton, button('»', () => HomeWrite.all(), { id: 'write-all', 'aria-label': 'write to the end', title: 'write to the end' })),
+        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); if (Strip.type(input.value)) App.set({ cell: kept() }); } } }, input, h('button', { type: 'submit' }, 'Run'), button('Compare', () => { if (input.value) Strip.type(input.value, App.state.was.length ? App.state.was : App.state.ids); }, { id: 'compare', title: 'run it and keep the text that is there, to see both' }), writeButton, button('»', () => HomeWrite.all(), { id: 'write-all', 'aria-label': 'write to the end', title: 'write to the end' })),
             h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, h('div', null, warmth.el, Share.row(pictured))));
     }
 

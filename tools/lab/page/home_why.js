@@ -2,7 +2,7 @@
 // Why a candidate comes next: what each part of the model adds to its logit, and its probability without this part,
 // and without each letter. Each of these is a run of its own; they follow each other in slices, so that the page stays alive.
 const HomeWhy = (() => {
-    const { h, fill, button } = Dom;
+    const { h, fill, bar, button } = Dom;
     const LETTERS = 10, PARTS = 9, OTHERS = 4, AROUND = 6, BEGIN = 250; // rows, rows, candidates to switch to, characters shown next to a letter; milliseconds in which the picture is drawn first
 
     let known = { key: '', el: null }, running = 0;
@@ -70,15 +70,14 @@ const HomeWhy = (() => {
 
     function row(r, high, p) {
         r.out = h('td.n', null, r.edit || r.pos !== undefined ? '…' : '');
-        r.bar = h('u' + (r.adds < 0 ? '.minus' : ''), r.adds === undefined ? null : { style: { width: `${(50 * Math.abs(r.adds)) / high}%`, left: `${r.adds < 0 ? 50 - (50 * -r.adds) / high : 50}%` } });
+        r.bar = bar((r.adds ?? 0) / high, r.adds !== undefined);
         const name = r.pos === undefined ? r.cell ? button(r.name, () => Home.choose(r.cell()), { kind: '.goback' }) : r.name : button(without(App.state, r.pos), () => App.set({ query: r.pos, cell: '' }), { kind: '.goback', 'aria-label': `without ${Token.at(r.pos)}` });
-        if (r.pos !== undefined) r.bar.className = 'share';
         r.told = () => {
             r.out.textContent = r.p < 0 ? '–' : percent(r.p);
             r.out.className = r.p < p * 0.75 ? 'n less' : r.p > p * 1.33 ? 'n more' : 'n';
-            if (r.pos !== undefined) r.bar.style.setProperty('width', `${100 * Math.max(0, r.p)}%`);
+            if (r.pos !== undefined) r.bar.firstChild.style.setProperty('width', `${100 * Math.max(0, r.p)}%`);
         };
-        return h('tr', null, h('th', { scope: 'row' }, name), h('td.n', null, r.adds === undefined ? '' : Numbers.signed(r.adds, 2)), h('td', null, h('span.b', { 'aria-hidden': 'true' }, r.bar)), r.out);
+        return h('tr', null, h('th', { scope: 'row' }, name), h('td.n', null, r.adds === undefined ? '' : Numbers.signed(r.adds, 2)), h('td', null, r.bar), r.out);
     }
 
     const tableOf = (heads, rows, high, p) => h('table.terms.why', null, h('thead', null, h('tr', null, heads.map((t) => (t ? h('th', { scope: 'col' }, t) : h('td'))))), h('tbody', null, rows.map((r) => row(r, high, p))));

@@ -12,18 +12,14 @@ const Inside = (() => {
 
     // ---- logit lens ----
 
-    function guess(id, p, right, dark) {
-        const rgb = Running.shade(p, dark);
-        return h('span.guess' + (right ? '.right' : ''), { style: { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } }, Token.el(id), h('small', null, ` ${Numbers.fixed(p, 3)}`));
-    }
-
     function showLens(state) {
         const rows = Engine.lens(0, state.query), final = Numbers.best(Engine.choices(state.query, 0));
         fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), `. Its place among all candidates, and the ${TOPS} likeliest, if the model stopped earlier:`);
         const cells = rows.map((r) => {
             const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
             return [[r.name.split('.')[1], h('span.note', null, ` ${said(r.name)}`)], known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
-                bar(p), Numbers.top(r.logits, TOPS).map((id) => guess(id, Math.exp(r.logits[id] - z), id === final, state.dark))];
+                bar(p), Numbers.top(r.logits, TOPS).map((id) => [id, Math.exp(r.logits[id] - z)])
+                    .map(([id, q]) => h('span.guess' + (id === final ? '.right' : ''), { style: TextLine.style(Running.shade(q, state.dark)) }, Token.el(id), h('small', null, ` ${Numbers.fixed(q, 3)}`)))];
         });
         fill(lensEl, rows.length ? table(null, ['layer', 'rank', 'probability', '', 'likeliest'], cells, '.lens') : h('p', null, 'The model has no layers: there is '
             + 'nothing between embedding and head to look at.'));
@@ -86,5 +82,5 @@ const Inside = (() => {
         showNorms(state);
     }
 
-    return { id: 'inside', title: 'The stream', mount, update };
+    return { title: 'The stream', mount, update };
 })();

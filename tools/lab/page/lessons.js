@@ -9,8 +9,6 @@ const Lessons = (() => {
     const el = {};
     let current = '', drawn = null, wanted = '', away = true;
 
-    const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
-
     // ---- where the reader is ----
 
     function mark(id) {
@@ -42,7 +40,7 @@ const Lessons = (() => {
         wanted = id;
         if (focus && id !== current) App.leave();
         reached(id);
-        section.scrollIntoView({ behavior: focus && !calm() ? 'smooth' : 'instant', block: 'start' });
+        section.scrollIntoView({ behavior: focus && !HomeCamera.still() ? 'smooth' : 'instant', block: 'start' });
         if (focus) section.querySelector('h2').focus({ preventScroll: true });
     }
 
@@ -150,9 +148,6 @@ const Lessons = (() => {
         away = false;
     }
 
-    // Another room is shown.
-    const left = () => { away = true; };
-
     // n and p: the next lesson, the one before. True: the key was for this room.
     function key(e) {
         const by = { n: 1, p: -1 }[e.key], to = ALL[ALL.findIndex((l) => l.id === current) + by];
@@ -160,6 +155,6 @@ const Lessons = (() => {
         return Boolean(by);
     }
 
-    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, left, solve, key }; // alone: there is no model to go to
+    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, left: () => { away = true; }, solve, key }; // alone: there is no model to go to
     return room;
 })();

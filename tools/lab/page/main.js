@@ -119,15 +119,9 @@ const Main = (() => {
         document.documentElement.classList.toggle('static', !Engine.live);
     }
 
-    // What is shown when the address names no tokens.
-    function firstTokens() {
-        if (App.state.ids.length) return App.state.ids;
-        return Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
-    }
-
     function fromAddress(hash = location.hash) {
         const { ids, edits, done, ...rest } = Link.parse(hash || beginning);
-        const begin = firstTokens();
+        const begin = App.state.ids.length ? App.state.ids : Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
         Lessons.solve(done);
         const all = { cell: '', walk: 0, ago: 0, quiet: true, ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
         if (all.step === undefined) all.step = all.ids.length;

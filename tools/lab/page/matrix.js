@@ -25,7 +25,6 @@ const Matrix = (() => {
         context.putImageData(image, 0, 0);
     }
 
-
     // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i,
     // j), masked(i, j): it is not there, scale, format(v), selected: [i, j], onSelect(i,
     // j), onChoose(i, j) (click or Enter), onHover(i, j), triangle: keys end at the query}. `picture`: heat.js.

@@ -34,13 +34,8 @@ const Neurons = (() => {
     }
 
     // The lines of a file of names are texts of their own; in other models a text goes on over its lines.
-    function textsOf(all) {
-        const end = Engine.info.context <= 64 ? all.split('\n').filter((line) => line) : [all];
-        return end.length ? end : [''];
-    }
-
     function encodeAll(all) {
-        const parts = textsOf(all), out = [];
+        const lines = Engine.info.context <= 64 ? all.split('\n').filter((line) => line) : [all], parts = lines.length ? lines : [''], out = [];
         let bad = 0, why = '';
         for (const part of parts.slice(0, MOST_TOKENS)) {
             try {

@@ -105,7 +105,6 @@ const Numbers = (() => {
         return Number.isFinite(x) ? String(Number(x.toPrecision(9))).replace('-', '−') : fixed(x);
     }
 
-    // A probability.
     // Percent in a sentence: whole from ten on, two digits below, and never 0 for what is above it.
     const share = (p) => `${p >= 0.0995 ? Math.round(100 * p) : p === 0 ? 0 : p < 1e-5 ? '< 0.001' : String(Number((100 * p).toPrecision(2)))} %`;
     const percent = (p) => `${fixed(100 * p, p < 0.0995 ? 2 : 1)} %`;

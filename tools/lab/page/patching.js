@@ -39,8 +39,6 @@ const Patching = (() => {
         App.say(note);
     }, 'The clean text: ');
 
-    const asInput = (ids) => (Engine.canEncode ? Running.ofTokens(ids.slice(Engine.info.front.length)) : ids.join(' '));
-
     function showPrompts(state) {
         const clean = state.other, text = Array.from(state.ids.slice(0, state.step)), same = (i) => clean[i] === text[i];
         const look = (i) => (same(i) ? {} : { chosen: true, title: 'differs' });
@@ -77,7 +75,7 @@ const Patching = (() => {
 
     // ---- what is measured ----
 
-    const pieceOf = (id) => (Engine.canEncode ? Token.text(id) : String(id)), shownSpaces = (text) => text.replace(/␣/g, ' ');
+    const pieceOf = (id) => (Engine.canEncode ? Token.text(id) : String(id));
 
     // What each text goes on with.
     function suggestTokens(state) {
@@ -98,7 +96,6 @@ const Patching = (() => {
         return logits;
     }
 
-    const metricText = (kind) => shownSpaces({ difference: `${a.value} - ${b.value}`, logprob: `logprob:${a.value}`, kl: 'kl' }[kind]);
     const scaleOf = (m) => (m === 'scale' ? Number(factor.value) : m);
 
     function settings() {
@@ -107,7 +104,7 @@ const Patching = (() => {
         if (m === 'patch' && state.other.length !== ids.length)
             throw new Error(`The clean text has ${state.other.length} tokens and the corrupted one ${ids.length}: a patch needs the same number.`);
         return { over: over.el.querySelector('select').value, mode: m === 'scale' ? `scale:${scaleOf(m)}` : m, scale: scaleOf(m),
-            metric: metricText(measure.el.querySelector('select').value), clean: m === 'patch' ? state.other : ids, corrupt: m === 'patch' ? ids : null };
+            metric: { difference: `${a.value} - ${b.value}`, logprob: `logprob:${a.value}`, kl: 'kl' }[measure.el.querySelector('select').value].replace(/␣/g, ' '), clean: m === 'patch' ? state.other : ids, corrupt: m === 'patch' ? ids : null };
     }
 
     // ---- the sweep ----
@@ -152,13 +149,9 @@ const Patching = (() => {
 
     const valueOf = (s) => result.values[(s.layer * (result.heads || 1) + s.head) * result.n + s.pos];
 
-    function siteName(s) {
-        return `${result.over} of layer ${s.layer}${result.heads ? `, head ${s.head}` : ''}, ${s.pos} ${HomeText.label(result.into[s.pos])}`;
-    }
-
     function say(i, j) {
         const s = siteOf(i, j), v = valueOf(s), whole = result.goal - result.base, d = v - result.base;
-        fill(hover, h('b', null, siteName(s)), Number.isNaN(v) ? ': not known' : [`: measure ${Numbers.fixed(v, 4)}, change ${Numbers.signed(d, 4)}`,
+        fill(hover, h('b', null, `${result.over} of layer ${s.layer}${result.heads ? `, head ${s.head}` : ''}, ${s.pos} ${HomeText.label(result.into[s.pos])}`), Number.isNaN(v) ? ': not known' : [`: measure ${Numbers.fixed(v, 4)}, change ${Numbers.signed(d, 4)}`,
             result.corrupt && Math.abs(whole) > 1e-12 && `, ${Numbers.fixed((100 * d) / whole, 0)} % of the way to the clean text`]);
     }
 
@@ -213,7 +206,7 @@ const Patching = (() => {
         const key = `${state.other.join()}|${text}`;
         if (key !== suggestedFor && state.other.length) {
             suggestedFor = key;
-            input.value = asInput(state.other);
+            input.value = Engine.canEncode ? Running.ofTokens(state.other.slice(Engine.info.front.length)) : state.other.join(' ');
             suggestTokens(state);
         }
         showPrompts(state);

@@ -176,5 +176,5 @@ const Predict = (() => {
         showDrawn(Array.from(state.ids.slice(state.prompt)), '');
     }
 
-    return { id: 'predict', title: 'Next token', mount, update, sampling, draw, drawOne, toTheEnd };
+    return { title: 'Next token', mount, update, sampling, draw, drawOne, toTheEnd };
 })();

@@ -20,8 +20,8 @@ const Running = (() => {
     const shade = (share, dark) => HomeBake.shareColour(0.62 * Math.max(0, Math.min(1, share)), dark);
 
     function span(id, i, { rgb, title, chosen, later }) {
-        const control = Token.of(id).control, style = rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {};
-        return h(`span.t${chosen ? '.chosen' : ''}${later ? '.later' : ''}${control ? '.control' : ''}`, { title, style },
+        const { control } = Token.of(id);
+        return h(`span.t${chosen ? '.chosen' : ''}${later ? '.later' : ''}${control ? '.control' : ''}`, { title, style: TextLine.style(rgb) },
             control ? (i > 0 && Token.isEnd(id) ? 'end' : HomeText.label(id)) : textOf(id));
     }
 

@@ -120,11 +120,9 @@ const Share = (() => {
 
     // ---- files ----
 
-    const isFigure = (el) => el.checkVisibility() && !el.parentNode.closest('[data-figure]');
-
     // All figures of a part of the page.
     function of(root) {
-        const all = [root, ...root.querySelectorAll('[data-figure], table.plain')].filter((el) => (told.has(el) || el.matches('table.plain')) && isFigure(el));
+        const all = [root, ...root.querySelectorAll('[data-figure], table.plain')].filter((el) => (told.has(el) || el.matches('table.plain')) && el.checkVisibility() && !el.parentNode.closest('[data-figure]'));
         return all.map((el) => (told.has(el) ? told.get(el)() : ofTable(el))).filter((f) => f && f.rows.length);
     }
 
@@ -141,16 +139,12 @@ const Share = (() => {
         return { model: Engine.info.name || Engine.info.arch, link: Link.format(App.state), tokens: Array.from(App.state.ids), text: Array.from(App.state.ids, (id) => Engine.piece(id).text) };
     }
 
-    function sourceLine(root) {
-        const { lesson, model, tokens } = sourceOf(root);
-        return lesson ? `mgpt lab · lesson ${lesson}` : `${model} · “${Running.ofTokens(tokens.slice(Engine.info.front.length)).replace(/\s+/g, ' ').slice(0, 90)}”`;
-    }
-
     // Title, then the figures below each other; returns the height.
     function drawAll(g, root, width) {
         const c = Heat.theme(), all = of(root), text = (words, y, font, colour) => Heat.put(g, words, MARGIN, y, `${font} ${Heat.FONT}`, colour, 'left', 'alphabetic');
         text(titleOf(root), MARGIN + 14, '600 16px', c.ink);
-        text(sourceLine(root), MARGIN + 34, '12px', c.soft);
+        const { lesson, model, tokens } = sourceOf(root);
+        text(lesson ? `mgpt lab · lesson ${lesson}` : `${model} · “${Running.ofTokens(tokens.slice(Engine.info.front.length)).replace(/\s+/g, ' ').slice(0, 90)}”`, MARGIN + 34, '12px', c.soft);
         let y = MARGIN + 52;
         for (const f of all) {
             if (all.length > 1 && f.title) text(f.title, y + 10, '600 12.5px', c.ink);

@@ -77,7 +77,7 @@ const Link = (() => {
 const App = (() => {
     // was: the text before one of its tokens was changed, or nothing. ago: how many steps of a story's training before the last.
     const state = { view: 'home', ago: 0, cell: '', walk: 0, lesson: '', done: '', ids: [], was: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '',
-        edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
+        edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, dark: false };
     const listeners = [], undo = [];
     let hooks = new Set(), changed = 0, address = 0, moved = false, known = { list: [], ids: [], edits: null, ago: 0 };
 
@@ -135,11 +135,6 @@ const App = (() => {
         moved = true;
     }
 
-    function remember() {
-        undo.push({ ids: state.ids, was: state.was, edits: state.edits, prompt: state.prompt, drawn: state.drawn });
-        if (undo.length > 100) undo.shift();
-    }
-
     // Takes part of a state. False, and nothing has changed, when the tokens or changes are
     // refused; the reason is shown. quiet: what the page does by itself, which Back skips.
     function set(asked) {
@@ -156,7 +151,8 @@ const App = (() => {
                 if (state.ids.length) compute(state.ids, state.edits, state.ago);
                 return false;
             }
-            if (changes && !part.undoing && state.ids.length) remember();
+            if (changes && !part.undoing && state.ids.length) undo.push({ ids: state.ids, was: state.was, edits: state.edits, prompt: state.prompt });
+            if (undo.length > 100) undo.shift();
             changed++;
             say('');
             part = { was: [], ...part };
@@ -172,7 +168,7 @@ const App = (() => {
     }
 
     // New tokens typed or picked: what was drawn before is now prompt.
-    const edit = (ids) => set({ ids, prompt: ids.length, drawn: 0 });
+    const edit = (ids) => set({ ids, prompt: ids.length });
 
     function back() {
         const last = undo.pop();

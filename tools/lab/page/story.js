@@ -169,19 +169,13 @@ const Story = (() => {
         timer = 0;
     }
 
-    // All six vowels are in front for the first time.
-    function isEvent(state) {
-        const c = headed(state.layer) && Circuits.of('qk', state.layer, state.head, state);
-        return c && c.classes && Circuits.front(c).hits === c.classes.yes.length;
-    }
-
     function next(seen = false) {
         const k = at(App.state);
         stop();
         if (App.state.view !== 'story' || k === last()) return showTime(at(App.state));
         timer = -1;
         go(k + 1, true);
-        const event = !seen && isEvent(App.state);
+        const { layer: l, head } = App.state, c = !seen && headed(l) && Circuits.of('qk', l, head, App.state), event = c && c.classes && Circuits.front(c).hits === c.classes.yes.length; // all vowels are in front for the first time
         timer = k + 1 === last() ? 0 : setTimeout(next, HomeCamera.still() ? SLOW : event ? PAUSE : STEP, seen || event);
         return showTime(k + 1);
     }

@@ -48,7 +48,7 @@ const Strip = (() => {
         if (!Engine.live) return refuse(NO);
         if (!Engine.canEncode) return refuse('This model’s text cannot be encoded here: pick tokens instead.');
         try {
-            const { ids, note } = read(text), same = was.join() === Array.from(ids).join(), done = App.set({ ids, was: same ? [] : was, prompt: ids.length, drawn: 0 });
+            const { ids, note } = read(text), same = was.join() === Array.from(ids).join(), done = App.set({ ids, was: same ? [] : was, prompt: ids.length });
             if (done && note) App.say(note);
             return done;
         } catch (e) {
@@ -86,7 +86,7 @@ const Strip = (() => {
     // Another token in place of the chosen one; the text that it was before stays for comparison.
     function replace(id) {
         const { ids, was, query, edits: { length }, view } = App.state, from = was.length && was.every((old, j) => j === query || old === ids[j]) ? was : ids, next = replaced(query, [id], 1);
-        if (App.set({ ids: next, was: from[query] === id || length ? [] : from, prompt: next.length, drawn: 0 }) && view !== 'home') App.set({ query });
+        if (App.set({ ids: next, was: from[query] === id || length ? [] : from, prompt: next.length }) && view !== 'home') App.set({ query });
     }
 
     // What the buttons do with the chosen token, and which token is chosen then.
@@ -97,13 +97,6 @@ const Strip = (() => {
         remove: () => change(replaced(App.state.query, [], 1), Math.max(0, App.state.query - 1)),
     };
 
-    function matches(text) {
-        const found = [], want = text.replace(/ /g, '␣').toLowerCase();
-        for (let id = 0; id < Engine.info.choices && found.length < SHOWN; id++)
-            if (!want || String(id) === want || Token.name(id).toLowerCase().includes(want)) found.push(id);
-        return found;
-    }
-
     // A dialog with the vocabulary, below the element `near` if there is one; done(id) gets what was picked.
     function openPicker(title, done, near = null) {
         const list = h('div.vocabulary', { role: 'listbox', 'aria-label': 'vocabulary' });
@@ -113,7 +106,9 @@ const Strip = (() => {
         };
         const search = h('input', { type: 'search', placeholder: 'text or id', 'aria-label': 'search the vocabulary' });
         const show = () => {
-            const found = matches(search.value);
+            const found = [], want = search.value.replace(/ /g, '␣').toLowerCase();
+            for (let id = 0; id < Engine.info.choices && found.length < SHOWN; id++)
+                if (!want || String(id) === want || Token.name(id).toLowerCase().includes(want)) found.push(id);
             fill(list, found.map((id) => button([Token.el(id), h('small', null, id)], () => pick(id),
                 { role: 'option', kind: '.chip' })));
             if (!found.length) fill(list, h('p', null, `No token of ${Numbers.count(Engine.info.choices)} has “${search.value}” in it.`));
@@ -151,14 +146,12 @@ const Strip = (() => {
         append: () => pickToken('A token at the end', edits.append),
     };
 
-    const select = (pos) => App.set({ query: pos, step: Math.max(App.state.step, pos + 1) });
-
     function mount(into) {
         input = h('input#text', { type: 'text', 'aria-label': 'text', placeholder: 'type a text, Enter runs it',
             autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); type(input.value); } } },
             h('label.grow', null, h('span', null, 'Text'), input), h('button', { type: 'submit' }, 'Run'));
-        line = TextLine.make(into, { paint: () => 'surprisal', heads: () => [], choose: select, isLong: () => (asked ? asked === 'text' : undefined),
+        line = TextLine.make(into, { paint: () => 'surprisal', heads: () => [], choose: (pos) => App.set({ query: pos, step: Math.max(App.state.step, pos + 1) }), isLong: () => (asked ? asked === 'text' : undefined),
             below: (state, a, s) => (Number.isFinite(s) ? Numbers.fixed(s, 2) : '') });
         as = Dom.choice('the text as', [['text', 'text'], ['tokens', 'tokens']], 'tokens', (v) => {
             asked = v;

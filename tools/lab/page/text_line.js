@@ -15,12 +15,6 @@ const TextLine = (() => {
     // The colour of v from 0 to 1, so that letters stay readable; null if it is not a number.
     const tint = (v, dark) => (Number.isFinite(v) ? HomeBake.shareColour(v, dark) : null);
 
-    // The colour of token j; 5 nats of surprisal and more are full.
-    const colour = (paint, state, j, surprisal) => tint(paint === 'attention' ? 0.9 * share(state, j) : 0.62 * Math.min(1, surprisal / 5), state.dark);
-
-    // A share under its token, where there is little room.
-    const percent = (a) => (a > 0 && a < 0.001 ? '< 0.1 %' : Number.isFinite(a) ? Numbers.share(a) : '');
-
     const style = (rgb) => (rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {});
 
     // root: the element whose classes say whether the text is long. how: paint(state), heads(state) with arcs, choose(pos), and, if it has
@@ -36,7 +30,7 @@ const TextLine = (() => {
             const title = [`position ${j}, ${text}`, was, known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
                 Number.isFinite(a) ? `attention ${Numbers.fixed(a, 2)}` : '', on && Engine.live ? `press to put another ${HomeText.unit()} in its place` : ''].filter(Boolean).join('; ');
             const press = () => (on && Engine.live ? Strip.pickers.replace(run.querySelector('.tok.on')) : how.choose(j));
-            const made = [h('span.g', { style: style(colour(how.paint(state), state, j, surprisal)) }, isLong ? text.replace(/␣/g, ' ') : text.replace(/␣/g, '\u00a0')), h('small', null, was || (how.below || ((_, share) => percent(share)))(state, a, surprisal))];
+            const made = [h('span.g', { style: style(tint(how.paint(state) === 'attention' ? 0.9 * a : 0.62 * Math.min(1, surprisal / 5), state.dark)) }, isLong ? text.replace(/␣/g, ' ') : text.replace(/␣/g, '\u00a0')), h('small', null, was || (how.below ? how.below(state, a, surprisal) : a > 0 && a < 0.001 ? '< 0.1 %' : Number.isFinite(a) ? Numbers.share(a) : ''))];
             const kind = '.tok' + (Token.of(id).control ? '.control' : '') + (on ? '.on' : '') + (was ? '.changed' : '') + (j >= state.step ? '.later' : ''), said = { title, 'aria-label': title, 'aria-current': on ? 'true' : null, 'data-pos': j };
             return isLong ? h(`span${kind}`, { role: 'button', tabindex: on ? 0 : -1, on: { click: press }, ...said }, made) : button(made, press, { kind, ...said }); // words of buttons would break at each
         }
@@ -89,5 +83,5 @@ const TextLine = (() => {
     // The token that a pointer or the focus is on, or -1.
     const under = (e) => Number(e.target.closest('[data-pos]')?.dataset.pos ?? -1);
 
-    return { make, share, percent, tint, colour, style, under };
+    return { make, share, tint, style, under };
 })();

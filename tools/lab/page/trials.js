@@ -67,12 +67,10 @@ const Trials = (() => {
 
     // ---- changes in force ----
 
-    const modeOf = (edit) => (typeof edit.scale === 'number' ? `scale:${edit.scale}` : edit.scale);
-
     // From Engine.run: lane 0 makes this change from now on.
     function apply(edit) {
         if (edit.kind === 'steer') return worked(Engine.module.wasm.lab_steer(edit.scale));
-        const what = { clean: edit.clean, corrupt: edit.corrupt, over: edit.over, mode: modeOf(edit), metric: 'kl' };
+        const what = { clean: edit.clean, corrupt: edit.corrupt, over: edit.over, mode: typeof edit.scale === 'number' ? `scale:${edit.scale}` : edit.scale, metric: 'kl' };
         if (!sweep || sweep.key !== keyOf(what)) begin(what);
         if (edit.layer >= sweep.layers || edit.head >= (sweep.heads || 1) || edit.pos >= sweep.n) throw new Error('the sweep has no such site');
         return worked(Engine.module.wasm.lab_patch_apply((edit.layer * (sweep.heads || 1) + edit.head) * sweep.n + edit.pos));

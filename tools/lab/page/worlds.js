@@ -9,8 +9,6 @@ const Worlds = (() => {
 
     let columns, stop, status, how, greedy = true, running = 0, shownFor = '';
 
-    const mean = (losses) => losses.reduce((a, l) => a + l.nll, 0) / losses.length;
-
     function column(lane) {
         const text = h('p.running'), loss = h('p.note'), next = h('p.note');
         return { lane, text, loss, next, more: [], el: h('div.world', null, h('h4', null, NAMES[lane]), text, loss, next) };
@@ -22,7 +20,7 @@ const Worlds = (() => {
         Running.show(c.text, ids.concat(c.more), (i) => (i < ids.length ? looks(i) : { later: true, title: 'written by the model' }));
         const losses = Numbers.losses(ids, (i) => Engine.logits(i, c.lane)), logits = Engine.choices(state.step - 1, c.lane);
         const p = Numbers.softmax(logits);
-        fill(c.loss, losses.length ? ['Loss of this text: ', h('b', null, Numbers.fixed(mean(losses), 4)), ' nats a token'] : 'A loss needs two tokens.');
+        fill(c.loss, losses.length ? ['Loss of this text: ', h('b', null, Numbers.fixed(losses.reduce((a, l) => a + l.nll, 0) / losses.length, 4)), ' nats a token'] : 'A loss needs two tokens.');
         fill(c.next, 'Next: ', Numbers.top(logits, 4).map((id) => [h('span.guess', null, Token.el(id), ` ${Numbers.fixed(100 * p[id], 1)} %`), ' ']));
     }
 
