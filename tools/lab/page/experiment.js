@@ -58,11 +58,10 @@ const Experiment = (() => {
     function showEffect(state) {
         if (!state.edits.length) return fill(effect, h('p', null, 'Nothing is changed. Sweep two texts and click a cell; or choose a head or an MLP, then take it out or scale it.'));
         const before = Engine.choices(state.query, 1), after = Engine.choices(state.query, 0);
-        const list = h('p', null, 'In force: ', state.edits.map((e) => [h('span.tag', null, editName(e)), ' ']));
-        if (Numbers.same(before, after)) return fill(effect, list, h('p', null, 'The next token’s logits are the same, to the bit.'));
+        if (Numbers.same(before, after)) return fill(effect, h('p', null, 'The next token’s logits are the same, to the bit.'));
         const tops = Numbers.top(after, TOP), rows = tops.concat(Numbers.top(before, TOP).filter((id) => !tops.includes(id)));
         const zb = Numbers.logSum(before), za = Numbers.logSum(after);
-        return fill(effect, list, h('p.lead', null, 'After ', h('b', null, Token.at(state.query)), Glossary.text(': KL(before ‖ after) '),
+        return fill(effect, h('p.lead', null, 'After ', h('b', null, Token.at(state.query)), Glossary.text(': KL(before ‖ after) '),
             h('b#kl', null, Numbers.fixed(Numbers.kl(Engine.logits(state.query, 1), Engine.logits(state.query, 0)), 6)), ' nats'),
         h('div.scroll', null, table(null, ['token', 'was', 'now', 'probability', 'now', 'change', ''], rows.map((id) => {
             const b = Math.exp(before[id] - zb), a = Math.exp(after[id] - za);

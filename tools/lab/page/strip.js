@@ -7,7 +7,7 @@ const Strip = (() => {
     const FEW = 64; // tokens that are seen at once: there is nothing to search
     const NO = 'This page holds a recorded run: nothing is computed here.';
 
-    let line, input, picker, undoButton, where, lossText, as, asked = '';
+    let line, input, picker, undoButton, where, as, asked = '';
 
     const refuse = (why) => {
         App.say(why, true);
@@ -59,13 +59,10 @@ const Strip = (() => {
     // ---- all of it ----
 
     function update(state) {
-        const known = App.losses().map((l) => l.nll); // -log p of every token but the first
         line.update(state);
         as.set(line.isLong() ? 'text' : 'tokens');
         undoButton.disabled = !App.canUndo;
         fill(where, 'After ', h('b', null, Token.at(state.query)), `; context ${state.ids.length} of ${Engine.info.context}`);
-        lossText.textContent = known.length ? `average surprisal ${Numbers.fixed(known.reduce((a, b) => a + b, 0) /
-            known.length, 2)} nats` : '';
     }
 
     const step = (by) => App.set({ step: Math.max(1, Math.min(App.state.ids.length, App.state.step + by)) });
@@ -160,11 +157,10 @@ const Strip = (() => {
         picker = h('dialog#picker', { 'aria-label': 'vocabulary' });
         undoButton = button('Undo', App.back, { id: 'undo' });
         where = h('span#where');
-        lossText = h('span#loss');
         const buttons = h('div.row.live', null, form, button('Replace', () => pickers.replace(), { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
             button('Delete', edits.remove, { id: 'delete' }), undoButton);
-        into.append(buttons, line.run, h('div.row.steps', null, as.el, where, lossText));
+        into.append(buttons, line.run, h('div.row.steps', null, as.el, where));
         document.body.append(picker); // for the picture, too, which hides this strip
     }
 
