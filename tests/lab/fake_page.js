@@ -101,7 +101,7 @@ class FakeElement extends FakeNode {
             const at = /^\[([\w-]+)(?:="([^"]*)")?\]$/.exec(p);
             if (at) return at[2] === undefined ? this.attributes.has(at[1]) || (at[1] === 'open' && this.open) : String(at[1] === 'tabindex' ? this.tabIndex : this.attributes.get(at[1])) === at[2];
             if (p.startsWith(':not(')) return !this.matchesOne(p.slice(5, -1));
-            return p[0] === '.' ? this.classList.contains(p.slice(1)) : p[0] === '#' ? this.id === p.slice(1) : p[0] === ':' ? p === ':checked' && this.checked : this.localName === p;
+            return p[0] === '.' ? this.classList.contains(p.slice(1)) : p[0] === '#' ? this.id === p.slice(1) : p[0] === ':' ? (p === ':checked' ? this.checked : FakeElement.sends && /^:focus/.test(p) && FakeElement.active === this) : this.localName === p;
         });
     }
     matches(selector) {
@@ -180,13 +180,15 @@ async function openFake(file, names, wide = 1200, high = 800) {
         e.id = id;
         body.append(e);
     }
+    // Where a test sends events (events.js), a turn of the event loop is a microtask: what runs on in slices has ended at its next await.
+    class Channel { constructor() { this.port1 = {}; this.port2 = { postMessage: (data) => queueMicrotask(() => this.port1.onmessage({ data })) }; } }
     class Observer { observe() {} unobserve() {} disconnect() {} }
-    const window = { addEventListener() {}, devicePixelRatio: 1 };
+    const window = { addEventListener: (t, fn) => body.addEventListener(t, fn), devicePixelRatio: 1 };
     const given = { document, window, parent: window, location: { hash: '', href: 'file:///page.html' }, history: { replaceState() {}, pushState() {} }, navigator: {}, Node: FakeNode, ResizeObserver: Observer,
-        matchMedia: () => ({ matches: false, addEventListener() {} }), innerWidth: FakeElement.wide, innerHeight: FakeElement.high, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
+        matchMedia: (query) => ({ matches: FakeElement.sends === true && query.includes('reduced-motion'), addEventListener() {} }), innerWidth: FakeElement.wide, innerHeight: FakeElement.high, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
         addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {},
         setTimeout: (fn, ms = 0, ...args) => (started ? timers.push({ at: now + ms, fn: () => fn(...args) }) : setTimeout(fn, ms, ...args)), clearTimeout: (id) => (started && typeof id === 'number' ? delete timers[id - 1] : clearTimeout(id)),
-        performance: { now: () => now, mark() {} }, Worker: undefined, DOMMatrix: FakeMatrix,
+        performance: { now: () => now, mark() {} }, Worker: undefined, MessageChannel: FakeElement.sends ? Channel : MessageChannel, DOMMatrix: FakeMatrix,
         ImageData: class { constructor(data, width) { Object.assign(this, { data, width }); } } };
     const run = new Function(...Object.keys(given), `${scripts};return {${names.join(',')}};`)(...Object.values(given));
     const tick = (ms) => {
