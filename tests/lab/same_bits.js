@@ -187,11 +187,11 @@ async function main() {
             await sumsExplained(model, ids);
     });
     const OWN = {lfm2: ['bx', 'wc', 'tp'], lfm2_moe: ['bx', 'wc', 'tp'], gpt1: ['w2'], gemma4: ['v', 'rk'], gemma4_e: ['v', 'rk'], ...Object.fromEntries(['deepseek_v2', 'deepseek_v3', 'minicpm3'].map(name => [name, ['wl', 'lt', 'rk']]))};
-    for (const name of ['mixtral', 'olmoe', 'qwen2_moe', 'dots1', 'granitemoeshared', 'ernie4_5_moe', 'hunyuan_moe', 'glm4_moe', 'flex_olmo', 'lfm2', 'lfm2_moe', 'gpt1', 'deepseek_v2', 'deepseek_v3', 'minicpm3', 'gemma4', 'gemma4_e', 'laguna', 'laguna_values', 'mimo_v2_flash'])
+    for (const name of ['mixtral', 'olmoe', 'qwen2_moe', 'dots1', 'granitemoeshared', 'ernie4_5_moe', 'hunyuan_moe', 'glm4_moe', 'flex_olmo', 'lfm2', 'lfm2_moe', 'gpt1', 'dbrx', 'deepseek_v2', 'deepseek_v3', 'minicpm3', 'gemma4', 'gemma4_e', 'laguna', 'laguna_values', 'mimo_v2_flash'])
         await test(`how a number arises in ${name}: routers, experts, short convolutions, norms of the stream, latents, keys of another layer`, async () => {
             const model = path.join(tmp, `${name}.gguf`);
             run(mgpt, ['convert', path.join(root, 'tests/golden', name), model, '--no-tokenizer']);
-            const parts = await sumsExplained(model, [3, 1, 4, 1, 5, 9, 2], OWN[name]?.includes('lt') ? /^(rs|ew|ey|mo|q|rk|v|ao|mid|x)$/ : /^(rs|ew|ey|mo|bx|z|v|ao|mid|x)$/);
+            const parts = await sumsExplained(model, [3, 1, 4, 1, 5, 9, 2], OWN[name]?.includes('lt') ? /^(rs|ew|ey|mo|q|rk|v|ao|mid|x)$/ : /^(rs|ew|ey|mo|bx|z|v|ao|mid|h2|x)$/);
             for (const part of OWN[name] || ['rs', 'ew', 'ey', 'wr'])
                 assert(parts.has(part), part);
         });

@@ -183,7 +183,7 @@ const HomeCell = (() => {
 
     // ---- what is not a product ----
 
-    const NORMS = { h: ['attn_norm_2', 'attn_norm'], h2: ['post_attention_norm', 'attn_norm', 'ffn_norm'], fin: ['output_norm', 'token_embd_norm'] };
+    const NORMS = { h: ['attn_norm_2', 'attn_norm'], h2: ['post_attention_norm', 'attn_norm', 'ffn_norm', 'attn_output_norm'], fin: ['output_norm', 'token_embd_norm'] };
 
     function normed(e) {
         const layer = e.layer, half = e.part === 'h2' && HomeData.hook(layer, 'hook_resid_mid'), id = idOf(layer, half ? 'mid' : 'x');
@@ -257,7 +257,7 @@ const HomeCell = (() => {
     // GPT-1 has its norms here: the sum goes on scaled to one length.
     function levelled(e, layer, half) {
         const name = `blk.${layer}.${half === 'mid' ? 'attn' : 'layer'}_output_norm`, [a, b] = half === 'mid' ? ['hook_resid_pre', 'hook_attn_out'] : ['hook_resid_mid', 'hook_mlp_out'];
-        if (!Engine.tensors[`${name}.weight`]) return;
+        if (!Engine.tensors[`blk.${layer}.layer_output_norm.weight`]) return; // DBRX has the name of the first for the norm before its MLP
         const x = row(layer, b, e.r);
         e.rows.push(['added up', e.sum]);
         level(e, row(layer, a, e.r).map((v, i) => v + x[i]));
