@@ -9,12 +9,11 @@ const Colour = (() => {
 
     // A table of SIZE colours, straight lines between the control points.
     function ramp(points) {
-        const from = points.map(parse), out = [];
-        for (let i = 0; i < SIZE; i++) {
+        const from = points.map(parse);
+        return Array.from({ length: SIZE }, (_, i) => {
             const at = (i / (SIZE - 1)) * (from.length - 1), k = Math.min(Math.floor(at), from.length - 2);
-            out.push(from[k].map((c, j) => Math.round(c + (from[k + 1][j] - c) * (at - k))));
-        }
-        return out;
+            return from[k].map((c, j) => Math.round(c + (from[k + 1][j] - c) * (at - k)));
+        });
     }
 
     // Relative luminance (WCAG 2).
@@ -36,9 +35,7 @@ const Colour = (() => {
     // Scales are in the colours of this theme from now on.
     const begin = (dark) => { theme = Number(dark); };
 
-    function index(t) {
-        return Number.isNaN(t) ? 0 : Math.max(0, Math.min(SIZE - 1, Math.round(t * (SIZE - 1))));
-    }
+    const index = (t) => Math.max(0, Math.min(SIZE - 1, Math.round(t * (SIZE - 1)))) || 0;
 
     // Scales: {low, high, rgb(value, row), at(share of the way from low to high)}. place(value, row): where it is in the table, from 0 to 1.
     const scale = (table, low, high, place, at) => ({ low, high, at, rgb: (v, row) => table[index(place(v, row))] });

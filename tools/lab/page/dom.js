@@ -112,18 +112,12 @@ const Dom = (() => {
         }
     }
 
-    function button(text, click, props = {}) {
-        const kind = props.kind || '';
-        const rest = { type: 'button', ...props, on: { click } };
-        delete rest.kind;
-        return h('button' + kind, rest, text);
-    }
+    const button = (text, click, { kind = '', ...props } = {}) => h('button' + kind, { type: 'button', ...props, on: { click } }, text);
 
     // One of a few: [[value, text]...]. Native radio buttons, so that arrow keys work.
     function choice(name, options, value, on) {
         const inputs = options.map(([v, text]) => {
-            const input = h('input', { type: 'radio', name, value: v, checked: v === value });
-            input.addEventListener('change', () => on(v));
+            const input = h('input', { type: 'radio', name, value: v, checked: v === value, on: { change: () => on(v) } });
             return [v, input, h('label', null, input, h('span', null, text))];
         });
         const el = h('span.choice', { role: 'radiogroup', 'aria-label': name }, inputs.map((i) => i[2]));
@@ -150,23 +144,20 @@ const Dom = (() => {
     }
 
     function check(text, value, on) {
-        const input = h('input', { type: 'checkbox', checked: value });
-        input.addEventListener('change', () => on(input.checked));
+        const input = h('input', { type: 'checkbox', checked: value, on: { change: () => on(input.checked) } });
         return { el: h('label.check', null, input, h('span', null, text)), input };
     }
 
     function select(name, options, value, on) {
-        const el = h('select', { 'aria-label': name }, options.map(([v, text]) =>
-            h('option', { value: v, selected: v === value }, text)));
-        el.addEventListener('change', () => on(el.value));
+        const el = h('select', { 'aria-label': name, on: { change: () => on(el.value) } },
+            options.map(([v, text]) => h('option', { value: v, selected: v === value }, text)));
         return { el: h('label.select', null, h('span', null, name), el), set(v) { el.value = v; } };
     }
 
     // A titled part of a view, whose figures can be saved.
     function card(title, note, ...children) {
         const el = h('section.card');
-        add(el, [Share.row(el), h('h3', null, Glossary.text(title)), note && h('p.note', null, Glossary.text(note)), children]);
-        return el;
+        return fill(el, Share.row(el), h('h3', null, Glossary.text(title)), note && h('p.note', null, Glossary.text(note)), children);
     }
 
     return { h, svg, math, fill, table, bar, slider, button, choice, whole, file, check, select, card, center, arrow, ARROWS, reach };

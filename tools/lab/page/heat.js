@@ -10,11 +10,8 @@ const Heat = (() => {
     // cell, square, high: most pixels of all rows}.
     function plan(g, m, width, { most = 48, square = false, high = 320 } = {}) {
         g.font = `11px ${FONT}`;
-        const longest = (label, n) => {
-            let size = 0;
-            for (let i = 0; i < n; i++) size = Math.max(size, g.measureText(word(label, i)).width);
-            return Math.min(LABEL, Math.ceil(size));
-        };
+        const wideOf = (label) => (_, i) => g.measureText(word(label, i)).width;
+        const longest = (label, n) => Math.min(LABEL, Math.ceil(Math.max(0, ...Array.from({ length: n }, wideOf(label)))));
         const left = longest(m.rowLabel, m.rows) + GAP, wide = longest(m.colLabel, m.cols), cw = Math.max(0.5, Math.min(most, (width - left - 1) / m.cols));
         const flat = wide <= cw || wide < 2 * ROOM, top = (flat ? 14 : wide) + GAP, ch = square ? cw : Math.max(1, Math.min(24, high / m.rows));
         return { left, top, cw, ch, flat, room: flat ? Math.max(ROOM, wide + 4) : ROOM, w: left + cw * m.cols + 1, h: top + ch * m.rows + 1 };

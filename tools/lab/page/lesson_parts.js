@@ -18,23 +18,17 @@ const LessonMath = (() => {
     // RMSNorm of every row.
     const norm = (a) => a.map((r) => r.map((v) => v / Math.sqrt(dot(r, r) / r.length + 1e-5)));
 
-    // Numbers of 32 bits, the same for the same seed (xorshift32).
-    function xorshift(seed) {
+    // Numbers in [0, 1), the same for the same seed (xorshift32).
+    function uniform(seed) {
         let s = (seed * 2654435761 + 12345) >>> 0 || 1;
         const next = () => {
             s ^= s << 13;
             s ^= s >>> 17;
             s ^= s << 5;
-            return s >>> 0;
+            return (s >>> 0) / 0x100000000;
         };
         for (let i = 0; i < 8; i++) next();
         return next;
-    }
-
-    // Numbers in [0, 1), the same for the same seed.
-    function uniform(seed) {
-        const next = xorshift(seed);
-        return () => next() / 0x100000000;
     }
 
     // Normal numbers (Box and Muller).

@@ -48,9 +48,7 @@ const Main = (() => {
             room.mount(root);
         }
         for (const [id, root] of mounted) root.hidden = id !== room.id;
-        document.documentElement.classList.toggle('at-home', room === Home);
-        document.documentElement.classList.toggle('at-lessons', room === Lessons);
-        document.documentElement.classList.toggle('at-story', room === Story);
+        for (const r of [Home, Lessons, Story]) document.documentElement.classList.toggle(`at-${r.id}`, room === r);
         for (const tab of $('tabs').children) {
             const on = tab.dataset.room === room.id;
             tab.setAttribute('aria-selected', on);
@@ -92,8 +90,7 @@ const Main = (() => {
     }
 
     function onKey(e) {
-        const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== 'range' && e.target.type !== 'radio' &&
-            e.target.type !== 'checkbox';
+        const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && !['range', 'radio', 'checkbox'].includes(e.target.type);
         if (typing || e.ctrlKey || e.altKey || e.metaKey || document.querySelector('dialog[open]')) return undefined;
         const here = ROOMS.find((r) => r.id === App.state.view);
         if (here.key && here.key(e)) return e.preventDefault();

@@ -16,11 +16,7 @@ const Matrix = (() => {
         for (let i = 0, at = 0; i < m.rows; i++)
             for (let j = 0; j < m.cols; j++, at += 4) {
                 if (m.masked && m.masked(i, j)) continue;
-                const rgb = m.scale.rgb(m.value(i, j), m.ramp ? undefined : i);
-                data[at] = rgb[0];
-                data[at + 1] = rgb[1];
-                data[at + 2] = rgb[2];
-                data[at + 3] = 255;
+                data.set([...m.scale.rgb(m.value(i, j), m.ramp ? undefined : i), 255], at);
             }
         context.putImageData(image, 0, 0);
     }
