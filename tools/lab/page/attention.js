@@ -106,8 +106,8 @@ const Attention = (() => {
                     const place = all.indexOf(layer) * heads + head, x = (place % across) * (size + 10), y = Math.floor(place / across) * (size + 30);
                     g.imageSmoothingEnabled = false;
                     g.drawImage(canvas, 0, 0, canvas.width, canvas.height, x, y, size, size);
-                    [g.font, g.fillStyle, g.textAlign, g.textBaseline] = [`11px ${Heat.FONT}`, c.ink, 'left', 'alphabetic'];
-                    g.fillText(`${layer}.${head} ${list[i].name} ${Numbers.fixed(list[i].value, 2)}`, x, y + size + 14);
+                    const text = `${layer}.${head} ${list[i].name} ${Numbers.fixed(list[i].value, 2)}`;
+                    Heat.put(g, text, x, y + size + 14, `11px ${Heat.FONT}`, c.ink, 'left', 'alphabetic');
                 });
                 return Math.ceil((all.length * heads) / across) * (size + 30);
             } };
@@ -158,8 +158,7 @@ const Attention = (() => {
 
     // Shows the token at pos, marked, with a few tokens before and after it.
     function around(pos) {
-        const { ids } = App.state, [before, after] = Running.around(ids, pos, AROUND);
-        if (Token.of(ids[pos]).control) return h('span.around', null, h('mark', null, HomeText.label(ids[pos])));
+        const { ids } = App.state, [before, after] = Token.of(ids[pos]).control ? [] : Running.around(ids, pos, AROUND);
         return h('span.around', null, before, h('mark', null, HomeText.label(ids[pos])), after);
     }
 

@@ -76,8 +76,7 @@ const Experiment = (() => {
         if (!Engine.live) return root.append(h('p', null, 'This page holds a trace of one text and does not recompute: changes need '
             + 'a page that carries the model.'));
         if (!Engine.info.layers) return root.append(h('p', null, 'This model has no layers: there is nothing to take out.'));
-        grid = h('div.parts', { role: 'group', 'aria-label': 'heads and MLPs' });
-        grid.addEventListener('keydown', onKey);
+        grid = h('div.parts', { role: 'group', 'aria-label': 'heads and MLPs', on: { keydown: onKey } });
         effect = h('div');
         factor = slider('Factor', { min: -2, max: 3, step: 0.05, value: 1, id: 'factor', show: (v) => `× ${Numbers.fixed(v, 2)}`,
             on: (v) => put(chosen, v) });

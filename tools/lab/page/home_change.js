@@ -89,10 +89,7 @@ const HomeChange = (() => {
     const rowsOf = (hook, lane, pos) => HomeData.flatRow(App.tensor(hook, lane), pos);
 
     // How far row `pos` moved: the length of the difference in terms of the length before.
-    function moved(now, was) {
-        const d = now.map((v, i) => v - was[i]);
-        return Numbers.length(d) / (Numbers.length(was) || 1);
-    }
+    const moved = (now, was) => Numbers.length(now.map((v, i) => v - was[i])) / (Numbers.length(was) || 1);
 
     // [name, how far] of each part.
     function parts(s) {

@@ -77,9 +77,7 @@ const Loader = (() => {
             return at >>> 0;
         }
 
-        function floatsAt(at, n) {
-            return new Float32Array(wasm.memory.buffer, found(at), n).slice();
-        }
+        const floatsAt = (at, n) => new Float32Array(wasm.memory.buffer, found(at), n).slice();
 
         // Calls use(pointers) with copies of the arrays in the module.
         function lend(arrays, use) {

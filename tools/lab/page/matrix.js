@@ -25,7 +25,8 @@ const Matrix = (() => {
     // j), masked(i, j): it is not there, scale, format(v), selected: [i, j], onSelect(i,
     // j), onChoose(i, j) (click or Enter), onHover(i, j), triangle: keys end at the query}. `picture`: heat.js.
     function create(label, { maxRows = 16, maxCols = 16, id = '', fill: filling = false, wide: most = WIDE, picture = {} } = {}) {
-        const canvas = h('canvas.heat', { tabindex: 0, role: 'application', 'aria-label': `${label}, arrow keys move` }), whole = h('div.whole', { hidden: true }, canvas);
+        const canvas = h('canvas.heat', { tabindex: 0, role: 'application', 'aria-label': `${label}, arrow keys move`, on: { mouseleave: () => showReadout() } });
+        const whole = h('div.whole', { hidden: true }, canvas);
         const table = h('table', { role: 'grid', 'aria-label': label });
         const readout = h('p.readout', { 'aria-live': 'polite' });
         const low = h('span'), high = h('span'), ramp = h('canvas.ramp', { 'aria-hidden': 'true' });
@@ -119,10 +120,7 @@ const Matrix = (() => {
                 m.onSelect(Math.max(0, Math.min(m.rows - 1, i)), Math.max(0, Math.min(m.cols - 1, j)));
         }
 
-        const at = (target) => {
-            const cell = target.closest('td[data-at]');
-            return cell ? cell.dataset.at.split(' ').map(Number) : null;
-        };
+        const at = (target) => target.closest('td[data-at]')?.dataset.at.split(' ').map(Number);
         const MOVES = { ...Dom.ARROWS, Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
         el.addEventListener('keydown', (e) => {
             const cell = e.target === canvas ? m.selected.map((x) => Math.max(0, x)) : at(e.target);
@@ -148,7 +146,6 @@ const Matrix = (() => {
             if (cell && m.onHover) m.onHover(...cell);
             if (e.target === canvas) showReadout(cell || m.selected);
         });
-        canvas.addEventListener('mouseleave', () => showReadout());
         new ResizeObserver(() => { if (plan && whole.clientWidth && whole.clientWidth !== wide) showWhole(); }).observe(whole);
         Share.figure(el, () => m && Share.ofMatrix(label, m, picture));
         return { el, update };

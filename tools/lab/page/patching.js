@@ -79,10 +79,7 @@ const Patching = (() => {
 
     // What each text goes on with.
     function suggestTokens(state) {
-        const first = (ids) => {
-            const of = Engine.live && ids.length ? lastLogits(ids) : null;
-            return of ? Numbers.top(of, 3) : [0];
-        };
+        const first = (ids) => (Engine.live && ids.length ? Numbers.top(lastLogits(ids), 3) : [0]);
         const x = first(state.other), y = first(Array.from(state.ids.slice(0, state.step)));
         a.value = pieceOf(x[0]);
         b.value = pieceOf(y.find((id) => id !== x[0]) ?? y[0]);

@@ -58,7 +58,7 @@ const Predict = (() => {
     // In slices, so that the page stays alive; another change of the text ends it.
     async function toTheEnd() {
         const s = App.state, ids = Array.from(s.ids).slice(0, s.step), prompt = Math.min(s.prompt, ids.length), changed = App.changed, mine = ++writing;
-        if (refused(ids.length)) return undefined;
+        if (refused(ids.length)) return;
         const show = (all) => {
             const alive = mine === writing && App.changed === changed;
             if (alive && stopButton) showDrawn(all.slice(prompt), `${all.length - ids.length} tokens …`);
@@ -70,13 +70,11 @@ const Predict = (() => {
             if (App.changed === changed) App.set({ ids: all, prompt });
         });
         if (stopButton) stopButton.hidden = true;
-        return undefined;
     }
 
     function resample() {
         const s = App.state;
-        if (!App.set({ ids: Array.from(s.ids).slice(0, s.prompt), prompt: s.prompt, seed: s.seed + 1 })) return undefined;
-        return toTheEnd();
+        if (App.set({ ids: Array.from(s.ids).slice(0, s.prompt), prompt: s.prompt, seed: s.seed + 1 })) toTheEnd();
     }
 
     // ---- a thousand texts ----
@@ -92,7 +90,7 @@ const Predict = (() => {
     async function drawMany() {
         const s = App.state, changed = App.changed, mine = ++writing, began = performance.now(), all = { found: new Map(), n: 0, tokens: 0 };
         let shown = began;
-        if (refused(s.step)) return undefined;
+        if (refused(s.step)) return;
         const show = (texts, left) => {
             const alive = mine === writing && App.changed === changed, now = performance.now();
             for (const { times, drawn, ids } of texts) {
@@ -109,7 +107,6 @@ const Predict = (() => {
         };
         await App.tried(() => Trials.many(MANY, s.step, MOST_DRAWN, { ...sampling(s), seed: s.seed }, show));
         stopButton.hidden = true;
-        return undefined;
     }
 
     // ---- loss ----

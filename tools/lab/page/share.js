@@ -140,8 +140,10 @@ const Share = (() => {
     }
 
     // Title, then the figures below each other; returns the height.
-    function drawAll(g, root, width) {
+    function drawAll(g, root, height) {
         const c = Heat.theme(), all = of(root), text = (words, y, font, colour) => Heat.put(g, words, MARGIN, y, `${font} ${Heat.FONT}`, colour, 'left', 'alphabetic');
+        g.fillStyle = c.paper;
+        g.fillRect(0, 0, WIDTH, height);
         text(titleOf(root), MARGIN + 14, '600 16px', c.ink);
         const { lesson, model, tokens } = sourceOf(root);
         text(lesson ? `mgpt lab · lesson ${lesson}` : `${model} · “${Running.ofTokens(tokens.slice(Engine.info.front.length)).replace(/\s+/g, ' ').slice(0, 90)}”`, MARGIN + 34, '12px', c.soft);
@@ -151,29 +153,24 @@ const Share = (() => {
             y += all.length > 1 && f.title ? 20 : 0;
             g.save();
             g.translate(MARGIN, y);
-            y += f.draw(g, width - 2 * MARGIN) + GAP;
+            y += f.draw(g, WIDTH - 2 * MARGIN) + GAP;
             g.restore();
         }
         return Math.ceil(y - GAP + MARGIN);
     }
 
-    function paper(g, width, height) {
-        g.fillStyle = Heat.theme().paper;
-        g.fillRect(0, 0, width, height);
-    }
+    const heightOf = (root) => drawAll(Pen.create(WIDTH, 1), root, 1);
 
     function svg(root) {
-        const height = drawAll(Pen.create(WIDTH, 1), root, WIDTH), pen = Pen.create(WIDTH, height);
-        paper(pen, WIDTH, height);
-        drawAll(pen, root, WIDTH);
+        const height = heightOf(root), pen = Pen.create(WIDTH, height);
+        drawAll(pen, root, height);
         return pen.text();
     }
 
     function png(root) {
-        const height = drawAll(Pen.create(WIDTH, 1), root, WIDTH), canvas = h('canvas', { width: WIDTH * DENSE, height: height * DENSE }), g = canvas.getContext('2d');
+        const height = heightOf(root), canvas = h('canvas', { width: WIDTH * DENSE, height: height * DENSE }), g = canvas.getContext('2d');
         g.scale(DENSE, DENSE);
-        paper(g, WIDTH, height);
-        drawAll(g, root, WIDTH);
+        drawAll(g, root, height);
         return new Promise((done) => canvas.toBlob(done));
     }
 

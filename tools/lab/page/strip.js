@@ -101,7 +101,7 @@ const Strip = (() => {
             picker.close();
             done(id);
         };
-        const search = h('input', { type: 'search', placeholder: 'text or id', 'aria-label': 'search the vocabulary' });
+        const search = h('input', { type: 'search', placeholder: 'text or id', 'aria-label': 'search the vocabulary', on: { input: () => show() } });
         const show = () => {
             const found = [], want = search.value.replace(/ /g, '␣').toLowerCase();
             for (let id = 0; id < Engine.info.choices && found.length < SHOWN; id++)
@@ -111,7 +111,6 @@ const Strip = (() => {
             if (!found.length) fill(list, h('p', null, `No token of ${Numbers.count(Engine.info.choices)} has “${search.value}” in it.`));
             if (found.length === SHOWN) list.append(h('p', null, `The first ${SHOWN}; type to find others.`));
         };
-        search.addEventListener('input', show);
         search.addEventListener('keydown', (e) => {
             if (e.key === 'Enter' && list.querySelector('button')) list.querySelector('button').click();
             if (e.key === 'ArrowDown') list.querySelector('button')?.focus();
