@@ -52,7 +52,7 @@ BUDGET = (
     ('src', ('src/', 'include/'), 31150),
     ('convert', ('tools/convert/',), 28405),
     ('check', ('tools/check/',), 17270),
-    ('lab', ('tools/lab/',), 13625),
+    ('lab', ('tools/lab/',), 13568),
     ('repl', ('tools/repl/',), 8430),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),

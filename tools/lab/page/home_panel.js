@@ -87,14 +87,8 @@ const HomePanel = (() => {
 
     // Texts to try that the model can read.
     function texts() {
-        const { canEncode, encode, info } = Engine;
-        known ??= (info.context <= 32 ? NAMES : TEXTS).filter((text) => {
-            try {
-                return canEncode && encode(text).length < info.context;
-            } catch {
-                return false;
-            }
-        });
+        const { context } = Engine.info, fits = (n) => n > 0 && n < context;
+        known ??= (context <= 32 ? NAMES : TEXTS).filter((text) => fits(Strip.idsOf(text).length));
         return known.length > 0 && h('p.small.texts', null, 'Other texts: ', known.map((text) => button(text.replace('\n', ' '), () => Strip.type(text), { kind: '.goback' })));
     }
 

@@ -114,13 +114,10 @@ const LessonOne = (() => {
     const similarity = { id: 'similarity', title: 'Words as arrows', make(t) {
         const x = ROWS.map((r) => r.slice()), now = { i: 1, j: 2 }, sum = h('p.lsum', { role: 'status' });
         const s = grid('dot products of the words', { choose: (i, j) => { Object.assign(now, { i, j }); show(); } });
-        const arrows = plane((i, to) => { x[i] = to; again(); }), typed = boxes('X', WORDS, ['0', '1'], x, () => show());
-        function again() {
-            typed.set();
-            show();
-        }
+        const arrows = plane((i, to) => { x[i] = to; show(); }), typed = boxes('X', WORDS, ['0', '1'], x, () => show());
         function show() {
             const all = mul(x, transpose(x)), { i, j } = now, [a, b] = [x[i], x[j]], cos = dot(a, b) / (size(a) * size(b) || 1);
+            typed.set();
             arrows.show(WORDS, x, 'Four words as arrows');
             s.show({ rows: WORDS, cols: WORDS, values: all, kind: 'sign', limit: 2.25, digits: 2, chosen: (r, c) => r === i && c === j });
             fill(sum, `${WORDS[i]} · ${WORDS[j]} = ${a.map((v, k) => `${fixed(v, 2)} × ${fixed(b[k], 2)}`).join(' + ')} = ${fixed(all[i][j], 2)}. `,
@@ -133,7 +130,7 @@ const LessonOne = (() => {
             'This is all of X Xᵀ in one product: every word with every other.'),
         figure('Words in the plane, and their dot products', h('div.lseries', null, h('div.lpart', null, h('h3', null, 'drag a tip'), arrows.el), named('X Xᵀ', s.el)), h('div.lseries', null, named('X', typed.el), h('p', null, button('As at first', () => {
             ROWS.forEach((r, i) => { x[i].splice(0, 2, ...r); });
-            again();
+            show();
         }, { kind: '.small' }))), sum)),
         t.task('Turn cat until cat · The is 0, within 0.02, and cat is still at least 1 long.', () => {
             const p = dot(x[1], x[0]), long = size(x[1]);

@@ -238,8 +238,8 @@ const Story = (() => {
         layer = Dom.select('layer', Array.from({ length: layers }, (_, l) => [l, String(l)]), 0, (v) => App.set({ layer: Number(v) }));
         steps.forEach((s, k) => film.push(Matrix.thumb(count(s.step), () => { halt(); go(k); }, { 'aria-label': `step ${count(s.step)}` })));
         matrix = layers ? Matrix.create(`which ${u} looks for which`, { id: 'who', picture: { square: true, most: 25 } }) : null;
-        el.slider = h('input', { type: 'range', min: 0, max: last(), step: 1, 'aria-label': 'step of training', id: 'training',
-            on: { input: () => { halt(); go(Number(el.slider.value)); } } });
+        el.slider = h('input', { type: 'range', min: 0, max: last(), step: 1, 'aria-label': 'step of training', id: 'training' });
+        el.slider.addEventListener('input', () => { halt(); go(Number(el.slider.value)); });
         el.play = button('', play, { kind: '.big', id: 'train' });
         const views = choice('what to multiply out', ['qk', 'ov', 'direct'].map((k) => [k, Circuits.KINDS[k].title(u)]), kind, (v) => { kind = v; chosen = [-1, -1]; update(App.state); });
         const classes = Circuits.alphabet(App.state), orders = choice('order', [['own', 'the model’s own order'], ['ids', classes ? 'a to z' : 'by number'], ...(classes ? [['vowels', 'vowels first']] : [])], own, (v) => { own = v; showTable(App.state); });

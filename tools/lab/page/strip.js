@@ -14,19 +14,19 @@ const Strip = (() => {
         return false;
     };
 
-    const known = (c) => {
+    // The tokens of a text; none if it cannot be read.
+    function idsOf(text) {
         try {
-            return Engine.encode(c).length > 0;
+            return Engine.encode(text);
         } catch {
-            return false;
+            return [];
         }
-    };
+    }
+
+    const known = (c) => idsOf(c).length > 0;
 
     // The token that a character is, or -1.
-    function idOf(c) {
-        const ids = known(c) ? Engine.encode(c) : [];
-        return ids.length === 1 ? ids[0] : -1;
-    }
+    const idOf = (c) => (idsOf(c).length === 1 ? idsOf(c)[0] : -1);
 
     // The tokens of a typed text, and what is said of it: a character that the vocabulary lacks is read as its
     // small letter, without its accent if need be. A text with others is refused.
@@ -163,5 +163,5 @@ const Strip = (() => {
         document.body.append(picker); // for the picture, too, which hides this strip
     }
 
-    return { NO, mount, update, step, read, idOf, type, edits, pickers, focusText: () => input.focus() };
+    return { NO, mount, update, step, read, idsOf, idOf, type, edits, pickers, focusText: () => input.focus() };
 })();
