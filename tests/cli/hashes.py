@@ -18,19 +18,19 @@ VALUES = re.compile(r'"(isa|seconds|file|path)":("[^"]*"|[-\d.e]+)')
 RUNS = re.compile(r'ROOT/LICENSE|bench|--self|--attest|--isa|--version|^info\b|^$|machine')
 
 
-def plain(text):
-    """Numbers with five digits, none of those that are rounding alone; without what is the machine's."""
+def plain(text, whole=False):
+    """Numbers with five digits, none of those that are rounding alone; without what is the machine's, or whole."""
     def digits(found):
         value = float(found[0])
         return '~0' if abs(value) < 1e-11 else '%.5g' % value
-    text = VALUES.sub(r'"\1"', LINES.sub('', text)).replace(' 0 nats', ' ~0 nats').replace('at most 0 at', 'at most ~0 at')
+    text = (text if whole else VALUES.sub(r'"\1"', LINES.sub('', text))).replace(' 0 nats', ' ~0 nats').replace('at most 0 at', 'at most ~0 at')
     return re.sub(r'(?<![\w.])\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)(?![\w])', digits, text)
 
 
 class Hashes:
-    def __init__(self, path, only=None):
-        """only: the first words of the names that this run has."""
-        self.path, self.made, self.differ = pathlib.Path(path), {}, []
+    def __init__(self, path, only=None, whole=False):
+        """only: the first words of the names that this run has. whole: nothing in the texts is the machine's."""
+        self.path, self.whole, self.made, self.differ = pathlib.Path(path), whole, {}, []
         lines = self.path.read_text().splitlines() if self.path.exists() else []
         self.was = {name: value for name, value in (line.rsplit(' ', 1) for line in lines) if not only or name.split(' ')[0] in only}
 
@@ -39,13 +39,13 @@ class Hashes:
         name = name.replace('\n', ' ')
         while name in self.made:
             name += '*'
-        self.made[name] = '%08x' % zlib.crc32(plain(text).encode())
+        self.made[name] = '%08x' % zlib.crc32(plain(text, self.whole).encode())
         if self.made[name] == self.was.get(name):
             return
         self.differ.append(name)
         if OLD and again:
             print('# ' + name)
-            pair = [plain(t).splitlines() for t in (again(OLD), text)]
+            pair = [plain(t, self.whole).splitlines() for t in (again(OLD), text)]
             found = [x for x in difflib.unified_diff(*pair, 'old', 'new', n=0, lineterm='') if x[0] in '+-'][2:]
             print('\n'.join('#   ' + x[:300] for x in found[:6]))
 

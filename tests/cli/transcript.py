@@ -31,7 +31,7 @@ def text_of(run, mgpt=MGPT):
 def compare(name, runs):
     """Runs all, [(name, function of a program and a new folder that gives a text)], and ends the test: its exit code says
     whether every text is that of hashes/NAME.txt."""
-    hashes = Hashes(pathlib.Path(__file__).parent / 'hashes' / (name + '.txt'))
+    hashes = Hashes(pathlib.Path(__file__).parent / 'hashes' / (name + '.txt'), whole=True)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         texts = list(pool.map(text_of, [run for _, run in runs]))
     for (words, run), text in zip(runs, texts):
