@@ -189,7 +189,7 @@ TEST(lfm3_ropes)
     }
 }
 
-/* Of rope_parameters with objects for kinds of layers the classes read truncate beside these. */
+/* truncate counts beside the objects for kinds of layers, not inside them. */
 TEST(truncate)
 {
 #define YARN_OF(more)                                                                              \
