@@ -41,7 +41,7 @@ says "NaN in ours: said" "not finite"
 # What is not finite is shown as what the reference has.
 printf '{"ids": [26, 0, 13], "top_logprobs": [null, {"0": -1.5, "13": -2.5}, {"13": -2}]}' >"$tmp/lp.json"
 run check "$tmp/nan.gguf" "$tmp/lp.json"
-check "NaN beside log-probabilities: called so" grep -q "^first bad .* log-probability of id .*: ours -\?nan" "$tmp/out"
+check "NaN beside log-probabilities: called so" grep -q "^first bad .* log-probability of id .*: ours nan," "$tmp/out"
 
 # ---- bounds ----
 

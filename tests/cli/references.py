@@ -183,6 +183,9 @@ def generated(ids, rows):
     nothing[2] = [-math.inf] * v
     code, output = check("nothing.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(nothing)))}), None)
     holds("a row of -inf alone is not finite", code == 1 and "not finite" in output, output)
+    code, output = check("nothing.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(nothing)))}), None, "--explain")
+    holds("the reference has nothing there", code == 1 and "the reference is not finite from position 2 on" in output
+           and "-nan" not in output and "NMSE nan" not in output, output)
     refused("two texts at once.pt", torch({"sequences": sequences, "logits": parts([row + row for row in tail], [2, v])}), "of one text")
     refused("more rows than tokens.pt", torch({"sequences": sequences, "logits": parts([rows[0]] * (n + 1))}), "%d tokens in sequences, but %d rows" % (n, n + 1))
     passes("a pass over sequences.pt", torch({"sequences": sequences, "logits": Tensor("f4", [1, n, v], packed("f4", flat(rows)))}), None, n)

@@ -114,7 +114,7 @@ static void print_first(const struct compare_first *first)
         return;
     printf("first bad   sequence %zu, position %zu, %s of id %zu: ours %.9g, reference ",
            first->sequence, first->position, first->logprobs ? "log-probability" : "logit",
-           first->at, first->ours);
+           first->at, isnan(first->ours) ? (double)NAN : first->ours); /* without a sign */
     printf(isnan(first->theirs) ? "not a number or absent\n" : "%.9g\n", first->theirs);
 }
 

@@ -88,7 +88,8 @@ static uint64_t explain_read_shape(struct explain *e, const mgpt_model *model,
     }
     if (isnan(logits->own[first].worst)) {
         text_format(e->shape, sizeof e->shape,
-                    "not finite from position %zu on: a weight that is NaN or infinite", first);
+                    "%snot finite from position %zu on: a weight that is NaN or infinite",
+                    isfinite(logits->own[first].ours) ? "the reference is " : "", first);
         return anywhere;
     }
     if (first == 0) {

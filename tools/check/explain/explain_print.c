@@ -49,7 +49,7 @@ static int leaves_rounding(const struct explain *e)
 /* The best trial as a cause, a hint or what comes nearest, and the next. */
 static void print_trials(const struct explain *e)
 {
-    for (size_t i = 0; i < arr_len(e->trials) && i < SHOWN; i++) {
+    for (size_t i = 0; i < arr_len(e->trials) && i < SHOWN && !isnan(e->trials[i].nmse); i++) {
         const struct explain_trial *t = &e->trials[i];
         int agrees = t->nmse <= e->bound;
         const char *what = t->approximate                 ? "approximate"
@@ -59,10 +59,9 @@ static void print_trials(const struct explain *e)
         if (i == 0 && agrees)
             print_pass("it", t->logits);
         if (i == 0 && t->approximate)
-            printf("                                 it leaves 10^6 times what the best position "
-                   "has: it "
-                   "is near, but not the cause,\n                                 or not the only "
-                   "one\n");
+            printf("%33sit leaves 10^6 times what the best position has: it is near, but not the "
+                   "cause,\n%33sor not the only one\n",
+                   "", "");
         else if (i == 0 && agrees && !t->proved)
             printf(
                 "                                 it agrees there, but not everywhere: it is not "
