@@ -63,7 +63,7 @@ runs "subnormal weights are numbers" generate "$tmp/tiny.gguf" --samples 3 --che
 # ---- ... and where it is not, one line says where ----
 
 refuses "generate: head, position and value" 3 \
-    "mgpt: blocks.0.attn.hook_v, head 1, position 0, value 1: nan, expected a finite number" \
+    "mgpt: $tmp/v.gguf: blocks.0.attn.hook_v, head 1, position 0, value 1: nan, expected a finite number" \
     generate "$tmp/v.gguf" --check-finite
 refuses "generate --samples" 3 "blocks.0.attn.hook_v, head 1, position 0" \
     generate "$tmp/v.gguf" --check-finite --samples 60
@@ -102,7 +102,7 @@ while read -r model found; do
     for line in '/top 3' '/diff' '/branch b\n/diff main'; do
         feed "anna\n/with $tmp/$model.gguf\n$line\n" repl "$names" --check-finite
         check "repl: /${line##*/} with $model.gguf" eval '[ $code -eq 3 ] && one_line'
-        tells "... where" "$found"
+        tells "... where" "$tmp/$model.gguf: $found"
     done
 done <<'END'
 v blocks.0.attn.hook_v, head 1, position 0, value 1: nan

@@ -187,7 +187,7 @@ int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, 
 {
     mgpt_error err;
     int status = engine_hold(e, session, tokens, n, &err);
-    return status == MGPT_OK ? EXIT_OK : cli_fail(NULL, &err);
+    return status == MGPT_OK ? EXIT_OK : cli_fail(status == MGPT_EFILE ? e->path : NULL, &err);
 }
 
 int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_error *err)
