@@ -30,7 +30,7 @@ import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
 from fresh_latent import axk1, deepseek_v2, deepseek_v3, latent, minicpm3, with_types, youtu  # noqa: E402
-from fresh_gates import afmoe, laguna, lfm3, mimo  # noqa: E402
+from fresh_gates import afmoe, gemma4, laguna, lfm3, mimo  # noqa: E402
 from fresh_mixtures import cohere2_moe, dbrx, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
 from fresh_mixtures import routed, sparse, without  # noqa: E402
 from fresh_neox import neox, neox_japanese  # noqa: E402
@@ -54,25 +54,6 @@ def gemma3(d):
                                attn_logit_softcapping=d.of([None, None, 3.0]),
                                rope_parameters={'full_attention': d.rope('default default linear'),
                                                 'sliding_attention': d.rope('default')})
-
-
-def gemma4(d):
-    keys = d.shape(wide_heads=True)
-    heads, layers = keys['num_attention_heads'], d.r.randint(2, 7)
-    own = d.r.randint(2, layers)
-    types = [d.of(['full_attention', 'sliding_attention', 'sliding_attention']) for _ in range(layers - 1)] + ['full_attention']
-    if set(types[:own]) != set(types):
-        own = layers
-    width, kv = d.of([4, 8, 12, 24]), [k for k in (1, 2, 3, 4, 6) if heads % k == 0]
-    inputs = d.of([0, 0, 5, 16])
-    keys.update(num_hidden_layers=layers, layer_types=types, num_kv_shared_layers=layers - own)
-    full = {**d.rope('proportional proportional default'), 'partial_rotary_factor': d.of([0.25, 0.5, 1.0])}
-    return hf.Gemma4TextConfig(
-        **keys, global_head_dim=width, attention_k_eq_v=d.chance(0.5), num_global_key_value_heads=d.of([None, *kv]),
-        use_double_wide_mlp=d.chance(0.5), hidden_size_per_layer_input=inputs, vocab_size_per_layer_input=keys['vocab_size'],
-        sliding_window=d.r.randint(1, 30), final_logit_softcapping=d.of([None, 5.0]), attention_bias=d.chance(0.2),
-        rope_parameters={'full_attention': full, 'sliding_attention': d.rope('default')},
-        hidden_activation=d.act('gelu_pytorch_tanh'))
 
 
 def gemma2(d, config=hf.Gemma2Config):
@@ -251,6 +232,9 @@ TYPES = {
         **d.bias('attention_bias', 'mlp_bias'))),
     'gemma': plain(hf.GemmaConfig, wide=True, more=lambda d: d.bias('attention_bias')),
     'gemma2': gemma2, 'gemma3_text': gemma3, 'gemma4_text': gemma4,
+    'gemma4_unified_text': lambda d: gemma4(d, hf.Gemma4UnifiedTextConfig),
+    'apertus1p5_text': plain(hf.Apertus1p5TextConfig, more=lambda d: dict(
+        hidden_act=d.of(['xielu', 'xielu', 'relu2']), output_vocab_size=d.of([None, None, None, 20]))),
     'openai-gpt': gpt1, 'gpt2': gpt2, 'gpt_neo': gpt_neo, 'gpt_neox': neox, 'gpt_bigcode': gpt_bigcode, 'gptj': gptj,
     'codegen': lambda d: gptj(d, hf.CodeGenConfig),
     'phi': plain(hf.PhiConfig, more=lambda d: partial(d, 'qk_layernorm')),

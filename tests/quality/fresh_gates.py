@@ -1,4 +1,4 @@
-"""Configurations of models with gates of heads for fresh.py."""
+"""Configurations of models with gates of heads, and of Gemma 4, for fresh.py."""
 import transformers as hf
 from fresh_mixtures import experts
 
@@ -53,3 +53,24 @@ def lfm3(d):
     ropes = {'full_attention': full, 'sliding_attention': d.rope(kinds='default')}
     return hf.Lfm3Config(**keys, norm_eps=1e-5, layer_types=d.of([None, types, types]), rope_parameters=ropes,
                          use_sandwich_norm=d.chance(0.9), use_attention_gate=d.chance(0.9))
+
+
+def gemma4(d, config=hf.Gemma4TextConfig):
+    keys = d.shape(wide_heads=True)
+    heads, layers = keys['num_attention_heads'], d.r.randint(2, 7)
+    own = d.r.randint(2, layers)
+    types = [d.of(['full_attention', 'sliding_attention', 'sliding_attention']) for _ in range(layers - 1)] + ['full_attention']
+    if set(types[:own]) != set(types):
+        own = layers
+    width, kv = d.of([4, 8, 12, 24]), [k for k in (1, 2, 3, 4, 6) if heads % k == 0]
+    inputs = d.of([0, 0, 5, 16])
+    keys.update(num_hidden_layers=layers, layer_types=types, num_kv_shared_layers=layers - own)
+    full = {**d.rope('proportional proportional default'), 'partial_rotary_factor': d.of([0.25, 0.5, 1.0])}
+    if config is hf.Gemma4TextConfig:
+        keys.update(hidden_size_per_layer_input=inputs, vocab_size_per_layer_input=keys['vocab_size'])
+    return config(
+        **keys, global_head_dim=width, attention_k_eq_v=d.chance(0.5), num_global_key_value_heads=d.of([None, *kv]),
+        use_double_wide_mlp=d.chance(0.5),
+        sliding_window=d.r.randint(1, 30), final_logit_softcapping=d.of([None, 5.0]), attention_bias=d.chance(0.2),
+        rope_parameters={'full_attention': full, 'sliding_attention': d.rope('default')},
+        hidden_activation=d.act('gelu_pytorch_tanh'))

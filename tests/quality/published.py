@@ -93,6 +93,40 @@ OURS = {
                                              beta_fast=32.0, beta_slow=1.0, factor=16.0, llama_4_scaling_beta=0.1, mscale=1.0,
                                              mscale_all_dim=1.0, original_max_position_embeddings=12, rope_theta=1e6,
                                              rope_type='yarn', type='yarn'))),
+    'gemma 4 12b': dict(model_type='gemma4_unified', architectures=['Gemma4UnifiedForConditionalGeneration'],
+                        image_token_id=39, video_token_id=38, audio_token_id=37, audio_config=dict(audio_embed_dim=8),
+                        vision_config=dict(patch_size=4, mm_embed_dim=16, mm_posemb_size=8, output_proj_dims=16),
+                        text_config=dict(model_type='gemma4_unified_text', hidden_size=24, intermediate_size=44, vocab_size=40,
+                                         num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, head_dim=8,
+                                         global_head_dim=12, attention_k_eq_v=True, num_global_key_value_heads=1,
+                                         max_position_embeddings=64, sliding_window=9, final_logit_softcapping=5.0,
+                                         layer_types=['sliding_attention', 'full_attention', 'full_attention'],
+                                         use_bidirectional_attention='vision')),
+    'emu3': dict(model_type='emu3', architectures=['Emu3ForConditionalGeneration'], vocabulary_map={'<image>': 39},
+                 vq_config=dict(codebook_size=8, embed_dim=4, latent_channels=4, base_channels=32, channel_multiplier=[1],
+                                num_res_blocks=1, attn_resolutions=[], hidden_size=32, num_attention_heads=1),
+                 text_config=less(LLAMA, 'architectures', model_type='emu3_text_model', num_key_value_heads=2,
+                                  pad_token_id=1, rope_theta=1e6)),
+    'fuyu': dict(model_type='fuyu', architectures=['FuyuForCausalLM'], image_token_id=39, patch_size=4,
+                 text_config=less(LLAMA, 'architectures', 'rms_norm_eps', model_type='persimmon', hidden_act='relu2',
+                                  qk_layernorm=True, layer_norm_eps=1e-5, rope_theta=25000.0, partial_rotary_factor=0.5)),
+    'got-ocr 2': dict(model_type='got_ocr2', architectures=['GotOcr2ForConditionalGeneration'], image_token_index=39,
+                      vision_config=dict(hidden_size=16, output_channels=8, num_hidden_layers=1, num_attention_heads=2,
+                                         image_size=32, patch_size=16, mlp_dim=16, global_attn_indexes=[0], window_size=2),
+                      text_config=dict(QWEN_VL, model_type='qwen2', use_sliding_window=False, tie_word_embeddings=True)),
+    'moss-transcribe': dict(model_type='moss_transcribe_diarize', audio_token_id=39,
+                            architectures=['MossTranscribeDiarizeForConditionalGeneration'],
+                            audio_config=dict(num_mel_bins=8, num_hidden_layers=1, num_attention_heads=2,
+                                              intermediate_size=16, hidden_size=16, max_source_positions=20),
+                            text_config=dict(QWEN_VL, model_type='qwen3', head_dim=8, tie_word_embeddings=True)),
+    'phi-4 multimodal': less(LLAMA, model_type='phi4_multimodal', architectures=['Phi4MultimodalForCausalLM'],
+                             vision_config=SIGHT | dict(image_token_id=39, crop_size=28, num_hidden_layers=2),
+                             audio_config=dict(hidden_size=16, intermediate_size=16, num_blocks=1, num_attention_heads=2,
+                                               ext_pw_out_channel=16, depthwise_separable_out_channel=16, input_size=8,
+                                               nemo_conv_channels=16, audio_token_id=38, feature_layer=0),
+                             rope_scaling=dict(type='longrope', short_factor=[1.0, 1.5, 2.0], long_factor=[1.0, 3.0, 9.0]),
+                             original_max_position_embeddings=48, partial_rotary_factor=0.75, num_key_value_heads=2,
+                             embd_pdrop=0.0, resid_pdrop=0.0),
     'internvl': dict(model_type='internvl', architectures=['InternVLForConditionalGeneration'], image_token_id=39,
                      vision_config=SIGHT | dict(model_type='internvl_vision', image_size=[28, 28], patch_size=[14, 14]),
                      text_config=dict(QWEN_VL, model_type='qwen2', use_sliding_window=False)),
@@ -118,7 +152,8 @@ def make(directory, config, seed):
     path = directory / 'config.json'
     path.write_text(json.dumps(config))
     cfg = hf.AutoConfig.from_pretrained(directory)
-    kind = hf.AutoModelForImageTextToText if 'vision_config' in config else hf.AutoModelForCausalLM
+    sees = config['model_type'] != 'phi4_multimodal' and {'vision_config', 'vq_config'} & config.keys()
+    kind = hf.AutoModelForImageTextToText if sees else hf.AutoModelForCausalLM
     model = kind.from_config(cfg, attn_implementation='eager', dtype=torch.float32).eval()
     with torch.no_grad():
         for name, p in model.named_parameters():

@@ -82,6 +82,7 @@ static const struct {
                {HF_TO_SIZE(n_ff), "n_ff"},
                {HF_TO_SIZE(n_ff_expert), "n_ff_expert"},
                {HF_TO_SIZE(n_ff_shared), "n_ff_shared"},
+               {HF_TO_SIZE(n_input), "n_input"},
                {HF_TO_SIZE(n_expert), "n_expert"},
                {HF_TO_SIZE(n_expert_used), "n_expert_used"},
                {HF_TO_FLOAT(expert_scale), "expert_scale"},

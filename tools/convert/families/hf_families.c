@@ -165,14 +165,15 @@ static void step_window(struct hf_model *m, const struct hf_step *s)
         hf_one_window(m);
 }
 
-/* Sizes of experts are above 0. */
+/* Sizes are above 0, but those of parts that a model may lack. */
 static uint32_t step_size(struct hf_model *m, const struct hf_step *s)
 {
     int is_used = s->at == offsetof(struct ckpt_hparams, n_expert_used),
         is_n = s->at == offsetof(struct ckpt_hparams, n_expert),
-        is_shared = s->at == offsetof(struct ckpt_hparams, n_ff_shared);
+        may_be_none = s->at == offsetof(struct ckpt_hparams, n_ff_shared) ||
+                      s->at == offsetof(struct ckpt_hparams, n_input);
     uint32_t most = is_used ? m->c->hp.n_expert : is_n ? 1024 : 1 << 23;
-    return hf_count(m, s->key, (int64_t)s->value, !is_shared, most);
+    return hf_count(m, s->key, (int64_t)s->value, !may_be_none, most);
 }
 
 /* Steps that set a member of the checkpoint's numbers, or the model's variant. */

@@ -83,7 +83,6 @@ void hf_gemma4(struct hf_model *m)
     flag_windows(m);
     read_heads(m);
     read_shared(m);
-    hp->n_input = hf_count(m, "hidden_size_per_layer_input", 256, 0, 1 << 20);
     if (hp->n_input &&
         hf_count(m, "vocab_size_per_layer_input", 262144, 1, INT32_MAX) != hp->n_vocab)
         hf_stop(m, "vocab_size_per_layer_input: expected vocab_size, %u", hp->n_vocab);
