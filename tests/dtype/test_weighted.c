@@ -1,10 +1,12 @@
 /* Encoders with a weight for each column. The weighted squared errors of ggml's own (release b11739,
  * ggml_quantize_chunk with an importance matrix) are what they are compared with. */
+#include "base/fnv.h"
 #include "dtype/dtype.h"
 #include "quant_values.h"
 #include "support/unit.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 
 enum { WIDTH = 256, MAX_BYTES = 256 };
@@ -77,6 +79,44 @@ TEST(error)
     free(x);
     free(w);
     free(bytes);
+}
+
+/* Hashes of the bytes of all kinds and of values far from 0, of both signs, without weights and with. A
+ * search that has become worse shows here also where an error stays below ggml's. */
+static const struct {
+    const char *type;
+    uint64_t hash;
+} hashes[] = {
+    {"Q4_0", 0x1e9aa37f08d4b789}, {"Q4_1", 0xfd8d81be47ce6a62}, {"Q5_0", 0xe5f3671c705941e9},
+    {"Q5_1", 0x1ce4fca51818ce41}, {"Q2_K", 0x56a3486e4c4ca51c}, {"Q3_K", 0x5894c5cf7c82667d},
+    {"Q4_K", 0x118ebbe8b83825f9}, {"Q5_K", 0x9b7424d44d23d446}, {"Q6_K", 0x22bb2c9003771875},
+};
+
+TEST(bytes)
+{
+    static const char *const kinds[] = {"normal", "spread", "shifted", "sparse", "far"};
+    enum { SOME = MANY / 8 };
+    float *x = malloc(MANY * sizeof *x), *w = malloc(MANY * sizeof *w);
+    uint8_t bytes[SOME * 2];
+    make_weights(w);
+    for (size_t i = 0; i < COUNT(hashes); i++) {
+        const struct dtype *d = dtype_named(hashes[i].type);
+        size_t n_bytes = SOME / d->block * d->block_bytes;
+        uint64_t hash = FNV_START;
+        for (size_t turn = 0; turn < 2 * COUNT(kinds); turn++) {
+            make_kind(kinds[turn / 2], x);
+            for (size_t j = 0; j < SOME; j++)
+                x[j] = (turn / 2 == 4 ? x[j] + 6 : x[j]) * (turn % 2 ? -1 : 1);
+            d->from_float(x, bytes, SOME);
+            hash = fnv1a(hash, bytes, n_bytes);
+            d->from_float_weighted(x, w, bytes, SOME);
+            hash = fnv1a(hash, bytes, n_bytes);
+        }
+        if (hash != hashes[i].hash)
+            fail_msg("%s: its bytes have the hash %016" PRIx64, hashes[i].type, hash);
+    }
+    free(x);
+    free(w);
 }
 
 /* A K type with equal weights of any size has the bytes that it has without; what has no search has
