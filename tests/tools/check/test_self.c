@@ -245,6 +245,34 @@ TEST(wrong_numbers)
     toy_free(o.m);
 }
 
+/* The bound grows with the widest sum: of the embedding, of all heads, of the MLP, and with latents. */
+TEST(bounds)
+{
+    static const struct {
+        int n_embd, head_dim, n_ff, n_latent;
+        double bound;
+    } rows[] = {
+        {64, 32, 160, 0, 1e-11},      {256, 32, 160, 0, 1.5158e-11},  {64, 192, 160, 0, 2.2737e-11},
+        {64, 32, 512, 0, 3.0316e-11}, {64, 40, 160, 100, 1.5395e-11},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int32_t tokens[2];
+        struct toy_spec spec = wide;
+        spec.arch = rows[i].n_latent ? "deepseek2" : "llama";
+        spec.n_embd = rows[i].n_embd, spec.head_dim = rows[i].head_dim, spec.n_ff = rows[i].n_ff;
+        if ((spec.n_latent = rows[i].n_latent))
+            spec.rope_dims = 8, spec.value_dim = 30, spec.n_q_latent = 70;
+        struct opener o = {.m = toy_build(&spec)};
+        struct self_request q = request(&o, tokens, 2);
+        struct self_stages stages;
+        mgpt_error err;
+        if (self_stages(&q, &stages, &err) != MGPT_OK)
+            fail_msg("%zu: %s", i, err.text);
+        assert_true(fabs(stages.bound / rows[i].bound - 1) < 1e-4);
+        toy_free(o.m);
+    }
+}
+
 /* NaN on both sides is not agreement. */
 TEST(nan)
 {
