@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "choose/chooser.h"
 #include "support/unit.h"
+#include "support/wrap_malloc.h"
 
 #include <math.h>
 
@@ -379,6 +380,30 @@ TEST(patterns_that_are_refused)
         if (!strstr(err.text, rows[i].part))
             fail_msg("%s: '%s'", rows[i].text, err.text);
     }
+}
+
+/* Memory that runs out at any place of an expression is an error: its parts come after 0 to 40 letters, where the
+ * states grow. */
+TEST(patterns_without_memory)
+{
+    const char *parts[] = {"b|c",    "(b|)*",     "b{2,}",     "b{1,3}|c",
+                           "[b-dx]", "(?j:.)\\d", "b?c+|(d|e)"};
+    for (size_t i = 0; i < COUNT(parts); i++)
+        for (size_t n = 0; n <= 40; n++)
+            for (int k = 0, failed = 1; failed; k++) {
+                struct pattern p;
+                mgpt_error err = {.text = ""};
+                char text[80];
+                snprintf(text, sizeof text, "%.*s%s", (int)n,
+                         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", parts[i]);
+                fail_after = k;
+                int status = pattern_parse(&p, text, strlen(text), &err);
+                failed = fail_after < 0;
+                fail_after = -1;
+                if (status != (failed ? MGPT_EMEM : MGPT_OK))
+                    fail_msg("%s without allocation %d: %d, %s", text, k, status, err.text);
+                pattern_free(&p);
+            }
 }
 
 /* Bytes that no token has lead nowhere: a branch of the expression that needs them is not begun. */
