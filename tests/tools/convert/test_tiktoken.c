@@ -112,14 +112,18 @@ TEST(known_ranks)
         size_t n_ranks, n;
         const char *pre, *note;
         int bos, eos, eot, add_bos;
-        int32_t id; /* a special token */
-        const char *piece;
+        const char *specials; /* from id n_ranks on */
     } all[] = {
-        {50256, 50257, "gpt-2", "GPT-2 (50256 ranks)", -1, 50256, -1, 0, 50256, "<|endoftext|>"},
-        {151643, 151646, "qwen2", "Qwen (151643 ranks)", -1, 151643, -1, 0, 151645, "<|im_end|>"},
-        {151329, 151343, "llama-bpe", "GLM-4 (151329 ranks)", -1, 151329, -1, 0, 151333, "<sop>"},
-        {128000, 128256, "llama-bpe", "Llama 3 (128000 ranks)", 128000, 128001, -1, 1, 128255,
-         "<|reserved_special_token_247|>"},
+        {50256, 50257, "gpt-2", "GPT-2 (50256 ranks)", -1, 50256, -1, 0, "<|endoftext|>"},
+        {151643, 151646, "qwen2", "Qwen (151643 ranks)", -1, 151643, -1, 0,
+         "<|endoftext|> <|im_start|> <|im_end|>"},
+        {151329, 151343, "llama-bpe", "GLM-4 (151329 ranks)", -1, 151329, -1, 0,
+         "<|endoftext|> [MASK] [gMASK] [sMASK] <sop> <eop> <|system|> <|user|> <|assistant|> "
+         "<|observation|> <|begin_of_image|> <|end_of_image|> <|begin_of_video|> <|end_of_video|>"},
+        {128000, 128256, "llama-bpe", "Llama 3 (128000 ranks)", 128000, 128001, -1, 1,
+         "<|begin_of_text|> <|end_of_text|> <|reserved_special_token_0|> "
+         "<|reserved_special_token_1|> <|finetune_right_pad_id|> <|reserved_special_token_2|> "
+         "<|start_header_id|> <|end_header_id|> <|eom_id|> <|eot_id|> <|python_tag|>"},
     };
     for (size_t i = 0; i < COUNT(all); i++) {
         struct checkpoint c;
@@ -138,7 +142,16 @@ TEST(known_ranks)
         assert_int_equal(c.vocab.eos, all[i].eos);
         assert_int_equal(c.vocab.eot, all[i].eot);
         assert_int_equal(c.vocab.add_bos, all[i].add_bos);
-        has_token(&c, (size_t)all[i].id, all[i].piece, TOKEN_CONTROL);
+        size_t id = all[i].n_ranks;
+        char *specials = strdup(all[i].specials);
+        for (char *piece = strtok(specials, " "); piece; piece = strtok(NULL, " "))
+            has_token(&c, id++, piece, TOKEN_CONTROL);
+        free(specials);
+        for (size_t n = 3; id < all[i].n; n++) {
+            char piece[40];
+            snprintf(piece, sizeof piece, "<|reserved_special_token_%zu|>", n);
+            has_token(&c, id++, piece, TOKEN_CONTROL);
+        }
         has_token(&c, 'A', "A", TOKEN_NORMAL);
         has_token(&c, 256 + 0x4162, "Ab", TOKEN_NORMAL);
         assert_int_equal(arr_len(c.vocab.merges), all[i].n_ranks - 256);
