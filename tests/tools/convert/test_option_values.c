@@ -4,6 +4,7 @@
  * with --heads 2, and with --heads 2 --assume nanogpt. A value that is not used, or a limit that moves, shows there.
  * MGPT_SOURCE_ROOT=$PWD MGPT_WRITE=1 build/tests/test_option_values writes it again. */
 #include "convert/core/options.h"
+#include "convert/core/questions.h"
 #include "convert/core/readers.h"
 #include "support/became.h"
 #include "support/convert.h"
@@ -200,4 +201,37 @@ TEST(option_values)
     FILE *made = made_begin();
     try_all(made);
     made_end(made, "tests/tools/convert/option_values.txt");
+}
+
+/* ---- answers ---- */
+
+/* What is typed after --ask: a number is one to its end and in its option's range, a word is one of the list. */
+TEST(answers)
+{
+    static const struct {
+        enum ckpt_fact fact;
+        const char *text;
+        int is_answer;
+    } rows[] = {
+        {FACT_HEADS, "8", 1},       {FACT_HEADS, "8x", 0},    {FACT_HEADS, "8 ", 0},
+        {FACT_HEADS, "", 0},        {FACT_HEADS, "x", 0},     {FACT_HEADS, "0", 0},
+        {FACT_HEADS, "-8", 0},      {FACT_HEADS, "1.5", 0},   {FACT_HEADS, "nan", 0},
+        {FACT_HEADS, "1e30", 0},    {FACT_EPS, "1e-5", 1},    {FACT_EPS, "1e-5f", 0},
+        {FACT_EPS, "0", 0},         {FACT_EPS, "inf", 0},     {FACT_ROPE, "10000", 1},
+        {FACT_ROPE, "10,000", 0},   {FACT_GATE, "second", 1}, {FACT_GATE, "secon", 0},
+        {FACT_GATE, "seconds", 0},  {FACT_GATE, "2", 0},      {FACT_QK_SCALE, "embd", 1},
+        {FACT_QK_SCALE, "root", 0}, {FACT_NORMS, "post", 1},  {FACT_NORMS, "", 0},
+        {FACT_MASK, "causal", 1},   {FACT_MASK, "Causal", 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ckpt_options o = {0};
+        if (ckpt_give(&o, rows[i].fact, rows[i].text) != rows[i].is_answer)
+            fail_msg("'%s' for %s", rows[i].text, ckpt_questions[rows[i].fact].what);
+        const char *given = ckpt_given(&o, rows[i].fact);
+        assert_int_equal(given != NULL, rows[i].is_answer);
+        if (given && *given)
+            assert_string_equal(given, rows[i].text);
+        if (given && rows[i].fact == FACT_HEADS)
+            assert_int_equal(o.n_head, 8);
+    }
 }
