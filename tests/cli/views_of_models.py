@@ -139,6 +139,18 @@ def check_neurons(name, path, values, layer):
             holds('%s layer %d /m: %s of %s' % (name, layer, hook, i), near(found, row(values, place + hook, N - 1)[int(i)]), (post, pre))
 
 
+def check_lens(name, path, values):
+    """/lens: a row for each half layer that the model has; what a layer begins with where the last one left something else."""
+    want, last = [], None
+    for hook in ('blocks.%d.hook_resid_%s' % (i // 3, ('pre', 'mid', 'post')[i % 3]) for i in range(3 * 99)):
+        x = row(values, hook, N - 1) if hook in values else last
+        if hook in values and not (hook.endswith('pre') and x == last):
+            want.append(hook)
+        last = x
+    rows = re.findall(r'^(\d+) (pre|mid|post) ', say(path, '/lens')[0], re.M)
+    holds(name + ' /lens: its rows', ['blocks.%s.hook_resid_%s' % r for r in rows] == want, rows)
+
+
 def check_logits(name, path, values):
     logits = row(values, 'logits', N - 1)
     best = max(range(len(logits)), key=logits.__getitem__)
@@ -170,6 +182,7 @@ def main():
                 check_head(name, path, values, layer, (2 * layer + 1) % heads if layer else heads - 1)
                 check_kv(name, path, values, layer)
                 check_neurons(name, path, values, layer)
+            check_lens(name, path, values)
             check_logits(name, path, values)
         os.chdir('/')
     finish()
