@@ -38,6 +38,10 @@ prints "the format by its name" "$first" generate "$tmp/chat.gguf" --chat --chat
 second=$(continues "$turn$first<|im_end|>${nl}<|im_start|>user${nl}why?<|im_end|>${nl}<|im_start|>assistant${nl}")
 printf 'hi there\n\nwhy?\n' >"$tmp/turns"
 prints "two turns of a file" "$first$nl$second" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/turns"
+{ yes '' | head -c 9000 && cat "$tmp/turns"; } >"$tmp/many"
+prints "a file longer than a turn may be" "$first$nl$second" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/many"
+yes hi | head -c 9000 | tr '\n' ' ' >"$tmp/many"
+refuses "a turn longer than the context can hold" 4 "a line of more than 2535 bytes, the most that can fit" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/many"
 run generate "$tmp/chat.gguf" --chat --temp 0 -n 6 <"$tmp/turns"
 printf '%s\n' "$first$nl$second" >"$tmp/want"
 check "two turns of stdin" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
