@@ -29,7 +29,8 @@ says "a head has a row" '0.1               0.0000 -1.3782' \
 says "keys are left out in every mode" 'keys, change of the metric, left out' \
     patch "$names" --clean ann --corrupt ana --metric kl --over keys
 says "more heads than lines: the strongest position of each" 'zero at the strongest position' \
-    patch "$names" --clean ann --metric logprob:a --over z --mode zero --layers 0,0,0,0,0,0,0,0,0,0,0,0,0
+    patch "$names" --clean ann --metric logprob:a --over v --mode zero --layers 0,0,0,0,0,0,0,0,0,0,0,0,0
+check "... which may be below 0 and before others" grep -qx '0  *-0.7517 -0.0454  0.0658 -0.1060' "$tmp/out"
 
 # ---- JSON ----
 
