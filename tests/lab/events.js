@@ -43,12 +43,12 @@ async function visit(what, args) {
     const file = path.join(folder, 'page.html');
     FakeElement.sends = true;
     execFileSync(mgpt, ['lab', ...args, '-o', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-    const page = await openFake(file, ['App', 'Engine', 'Home', 'HomeWrite'], 480, 320), { App, tick, $, document } = page;
+    const page = await openFake(file, ['App', 'Engine', 'Home', 'HomeWrite'], 480, 320), { App, tick, $, document, entries } = page;
     const first = structuredClone(App.state), turn = () => new Promise(setImmediate);
     const seen = (was) => {
         const state = Object.entries(App.state).map(([k, v]) => `${k}=${fixed(JSON.stringify(v))}`), parts = ['tabs', 'theme', 'message', 'strip', 'edits', 'rooms', 'help', 'picker'].map((id) => look($(id) || 'none'));
         const dom = parts.map((p) => crypto.createHash('sha1').update(p).digest('hex').slice(0, 8));
-        return [...state.filter((s) => !was.includes(s)), dom.join(' ')];
+        return [...state.filter((s) => !was.includes(s)), ...entries.splice(0).map(fixed), dom.join(' ')];
     };
     const settled = async () => {
         await turn();
@@ -61,6 +61,7 @@ async function visit(what, args) {
             FakeElement.active = null;
             App.set({ ...structuredClone(first), ...base, view });
             tick(100);
+            entries.length = 0;
         };
         const state = () => Object.entries(App.state).map(([k, v]) => `${k}=${fixed(JSON.stringify(v))}`);
         const told = new Map(), note = (name, event, was) => told.set(name, [...(told.get(name) || []), [event, ...seen(was)].join('\n')]);
@@ -79,6 +80,7 @@ async function visit(what, args) {
             const name = nameOf(e), heard = new Set(e.listeners.map((l) => l[0]));
             done.add(name);
             App.set(base);
+            entries.length = 0;
             const inside = e.tagName === 'CANVAS' ? [] : e.all().filter((t) => (t.tagName === 'TD' || t.tagName === 'BUTTON' || t.tagName === 'CANVAS' || t.dataset.pos !== undefined || t.dataset.i !== undefined) && shown(t));
             const targets = e.tagName === 'BUTTON' || !inside.length ? [e] : [...new Set([inside[0], inside[inside.length >> 1]])];
             for (const [i, target] of targets.entries()) {

@@ -165,12 +165,13 @@ class FakeMatrix {
     }
 }
 
-/* The page of a file, opened in a window of this size: {document, App, Engine, tick, $}. tick(ms) lets time go on, by frames;
+/* The page of a file, opened in a window of this size: {document, App, Engine, entries, tick, $}. entries: the addresses that Back returns from. tick(ms) lets time go on, by frames;
  * timers wait for it as soon as the page is open. */
 async function openFake(file, names, wide = 1200, high = 800) {
     Object.assign(FakeElement, { wide, high, active: null });
     const body = new FakeElement('body'), html = new FakeElement('html'), head = new FakeElement('head');
     const { blocks, scripts } = readPage(file);
+    const entries = [];
     let now = 0, frames = [], timers = [], started = false;
     const document = { body, head, documentElement: html, title: '', hidden: false, currentScript: null, listeners: [], createElement: (tag) => new FakeElement(tag), createElementNS: (ns, tag) => new FakeElement(tag),
         getElementById: (id) => (blocks.has(id) ? { textContent: blocks.get(id) } : body.all().find((e) => e.id === id) || null),
@@ -184,7 +185,7 @@ async function openFake(file, names, wide = 1200, high = 800) {
     class Channel { constructor() { this.port1 = {}; this.port2 = { postMessage: (data) => queueMicrotask(() => this.port1.onmessage({ data })) }; } }
     class Observer { observe() {} unobserve() {} disconnect() {} }
     const window = { addEventListener: (t, fn) => body.addEventListener(t, fn), devicePixelRatio: 1 };
-    const given = { document, window, parent: window, location: { hash: '', href: 'file:///page.html' }, history: { replaceState() {}, pushState() {} }, navigator: {}, Node: FakeNode, ResizeObserver: Observer,
+    const given = { document, window, parent: window, location: { hash: '', href: 'file:///page.html' }, history: { replaceState() {}, pushState: (state, title, link) => entries.push(link) }, navigator: {}, Node: FakeNode, ResizeObserver: Observer,
         matchMedia: (query) => ({ matches: FakeElement.sends === true && query.includes('reduced-motion'), addEventListener() {} }), innerWidth: FakeElement.wide, innerHeight: FakeElement.high, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
         addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {},
         setTimeout: (fn, ms = 0, ...args) => (started ? timers.push({ at: now + ms, fn: () => fn(...args) }) : setTimeout(fn, ms, ...args)), clearTimeout: (id) => (started && typeof id === 'number' ? delete timers[id - 1] : clearTimeout(id)),
@@ -208,7 +209,7 @@ async function openFake(file, names, wide = 1200, high = 800) {
     for (let i = 0; !html.dataset.ready && i < 1000; i++) await new Promise((done) => { setTimeout(done, 5); });
     started = true;
     tick(100);
-    return { ...run, document, tick, $: (id) => document.getElementById(id) };
+    return { ...run, document, entries, tick, $: (id) => document.getElementById(id) };
 }
 
 module.exports = { FakeElement, openFake };
