@@ -28,6 +28,7 @@ static const struct toy_spec toys[] = {
     {.label = "granite", .arch = "granite", TOY_SIZES(1, 16, 4, 24, 40, 12), .residual_scale = 0.4, .logit_scale = 3, .seed = 41},
     {.label = "deepseek2", .arch = "deepseek2", TOY_SIZES(2, 16, 4, 24, 40, 12), .head_dim = 20, .rope_dims = 8, .value_dim = 12,
      .n_latent = 24, .n_q_latent = 16, .rope_factor = 8, .yarn = 16, .yarn_less = 0.1, .seed = 47},
+    {.label = "phi3", .arch = "phi3", TOY_SIZES(2, 16, 4, 24, 80, 12), .n_head_kv = 2, .rope_dims = 4, .longrope = 80, .seed = 48},
 };
 /* clang-format on */
 
@@ -102,6 +103,7 @@ static int list_alike(const struct toy_spec *spec, size_t first_bad)
     size_t n = arr_len(s.suspects);
     for (size_t i = 0; i < n; i++)
         if ((spec == toys || s.suspects[i].edit.apply != edit_turn_form) && /* 200 of each model */
+            (!spec->longrope || s.suspects[i].edit.apply == edit_rope_factors) &&
             applies(&s, &s.suspects[i], spec->n_layer)) {
             print_suspect(&s, &s.suspects[i], before, spec->n_layer);
             before = &s.suspects[i];
