@@ -65,17 +65,6 @@ static int shares_expert(const mgpt_model *m, int layer)
            bind_find_where(m, layer, MGPT_SHARED_GATE, MGPT_WEIGHT, MIXTURE, &slot);
 }
 
-#define STACKED "; ffn_gate_up_exps, gate and up in one tensor, is not supported"
-
-/* Whether a layer has the matrices gate and up of its experts in one tensor: a form of llama.cpp's converter. */
-static int has_stacked(const mgpt_model *m)
-{
-    size_t i = 0, n = arr_len(m->gguf.tensors);
-    while (i < n && !strstr(m->gguf.tensors[i].name, ".ffn_gate_up_exps."))
-        i++;
-    return i < n;
-}
-
 /* The slot's tensor is absent. */
 static int check_absent(const mgpt_model *m, const struct tensor_slot *slot, int layer,
                         const char *name, mgpt_error *err)
@@ -86,11 +75,14 @@ static int check_absent(const mgpt_model *m, const struct tensor_slot *slot, int
         return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                        "tensor %s: missing (layers have inputs of width %zu)", name,
                        m->shape.n_input);
+    const struct tensor_slot *other;
+    if (slot->where & MIXTURE && bind_find(m, layer, slot->role, MGPT_WEIGHT, &other))
+        return MGPT_OK; /* in one tensor with another's rows */
     if (slot->where & MIXTURE &&
         (needed || (slot->where & SHARED_EXPERT && shares_expert(m, layer))))
         return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
-                       "tensor %s: missing (a layer of %zu experts needs it)%s", name,
-                       m->shape.n_expert, has_stacked(m) ? STACKED : "");
+                       "tensor %s: missing (a layer of %zu experts needs it)", name,
+                       m->shape.n_expert);
     if (needed)
         return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                        "tensor %s: missing (architecture %s needs it)", name, m->arch->name);

@@ -39,11 +39,12 @@ static int bind_divisors(mgpt_model *m, mgpt_role role, const struct gguf_tensor
     return MGPT_OK;
 }
 
-/* attn_qkv and attn_q, attn_k or attn_v are both present. */
+/* A tensor of several matrices and one of these are both present. */
 static int given_twice(const struct gguf_tensor *t, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, t->offset,
-                   "tensor %.60s: present together with attn_q, attn_k or attn_v", t->name);
+    return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: present together with %s", t->name,
+                   strstr(t->name, ".attn_") ? "attn_q, attn_k or attn_v"
+                                             : "another one of its rows");
 }
 
 static void *field_of(char *base, mgpt_role role)
@@ -156,15 +157,20 @@ static int bind_gate(mgpt_model *m, struct linear *l, const struct gguf_tensor *
 
 /* Plans a matrix of each expert. The tensor's shape has been checked, so the number of experts is
  * bounded by the size of the file. */
-static int bind_each_expert(mgpt_model *m, struct layer *l, mgpt_role role,
+static int bind_each_expert(mgpt_model *m, struct layer *l, const struct tensor_slot *slot,
                             const struct gguf_tensor *t, mgpt_error *err)
 {
-    size_t n_out = (size_t)t->dims[1], n = m->shape.n_expert;
+    size_t n = m->shape.n_expert, step = (size_t)t->dims[1];
+    size_t n_out = slot->out == D_2FX ? step / 2 : step;
+    size_t first = slot->role == MGPT_EXPERTS_UP ? step - n_out : 0;
     if (!l->experts)
         l->experts = bind_own(m, n, sizeof *l->experts, "experts", err);
     int status = l->experts ? MGPT_OK : MGPT_EMEM;
-    for (size_t i = 0; status == MGPT_OK && i < n; i++)
-        status = pack_plan(m, field_of((char *)&l->experts[i], role), t, i * n_out, n_out, err);
+    for (size_t i = 0; status == MGPT_OK && i < n; i++) {
+        struct linear *matrix = field_of((char *)&l->experts[i], slot->role);
+        status = matrix->n_out ? given_twice(t, err)
+                               : pack_plan(m, matrix, t, i * step + first, n_out, err);
+    }
     return status;
 }
 
@@ -202,7 +208,7 @@ int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, char *base,
     case QKV_BIAS:
         return bind_part_biases(m, slot, base, t, err);
     case EXPERTS:
-        return bind_each_expert(m, (struct layer *)(void *)base, slot->role, t, err);
+        return bind_each_expert(m, (struct layer *)(void *)base, slot, t, err);
     case EXPERT_BIASES:
         return bind_expert_biases(m, (struct layer *)(void *)base, slot->role, t, err);
     case LATENT_UP:

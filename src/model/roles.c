@@ -20,7 +20,9 @@ uint64_t bind_dim(const struct model_shape *s, enum dim d)
                               [D_F] = s->n_ff,
                               [D_2F] = 2 * s->n_ff,
                               [D_FX] = s->n_ff_expert,
+                              [D_2FX] = 2 * s->n_ff_expert,
                               [D_FS] = s->n_ff_shared,
+                              [D_2FS] = 2 * s->n_ff_shared,
                               [D_X] = s->n_expert,
                               [D_HEAD] = s->head_dim,
                               [D_H] = s->n_head,
@@ -55,7 +57,11 @@ const struct gguf_tensor *bind_slot_tensor(const mgpt_model *m, const struct ten
         text_format(name, 80, "blk.%d.%s", layer, slot->name);
     else
         text_format(name, 80, "%s", slot->name);
-    return gguf_tensor(&m->gguf, name);
+    const struct gguf_tensor *t = gguf_tensor(&m->gguf, name);
+    const struct model_shape *s = layer < 0 ? &m->shape : m->layers[layer].shape;
+    int both = slot->out == D_2FS; /* llama.cpp's Granite: the tensor up has gate, too */
+    int is_up = both || (slot->out == D_FS && slot->role == MGPT_W_UP);
+    return t && is_up && (t->dims[1] == bind_dim(s, D_2FS)) != both ? NULL : t;
 }
 
 static int slot_holds(const struct tensor_slot *slot, mgpt_role role, mgpt_part part)
@@ -155,7 +161,7 @@ int mgpt_find_role(const mgpt_model *m, mgpt_role role, int32_t layer, mgpt_part
     if (role == MGPT_W_U && part == MGPT_WEIGHT && m->tied)
         stored = MGPT_W_E;
     const struct gguf_tensor *t = bind_find(m, layer, stored, part, &slot);
-    if (!t)
+    if (!t || slot->out == D_2FX) /* rows of which are not together */
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        in_layers ? "mgpt_find_role: the model has no %s of %s in layer %d"
                                  : "mgpt_find_role: the model has no %s of %s",

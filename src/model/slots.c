@@ -128,6 +128,8 @@ const struct tensor_slot bind_layer_slots[] = {
     {"ffn_gate_inp.weight", MATRIX, MGPT_W_ROUTER, D_E, D_X, ALL, 0, MIXTURE},
     {"exp_probs_b.bias", VECTOR, MGPT_EXPERT_BIAS, D_X, D_NONE, 0, ALL, MIXTURE},
     {"exp_probs_b", VECTOR, MGPT_EXPERT_BIAS, D_X, D_NONE, 0, ARCH_QWEN3, MIXTURE}, /* hy_v3's in llama.cpp */
+    {"ffn_gate_up_exps.weight", EXPERTS, MGPT_EXPERTS_GATE, D_E, D_2FX, 0, ALL, MIXTURE},
+    {"ffn_gate_up_exps.weight", EXPERTS, MGPT_EXPERTS_UP, D_E, D_2FX, 0, ALL, MIXTURE},
     {"ffn_gate_exps.weight", EXPERTS, MGPT_EXPERTS_GATE, D_E, D_FX, ALL, 0, MIXTURE},
     {"ffn_up_exps.weight", EXPERTS, MGPT_EXPERTS_UP, D_E, D_FX, ALL, 0, MIXTURE},
     {"ffn_down_exps.weight", EXPERTS, MGPT_EXPERTS_DOWN, D_FX, D_E, ALL, 0, MIXTURE},
@@ -137,6 +139,7 @@ const struct tensor_slot bind_layer_slots[] = {
     {"ffn_down_exps.bias", EXPERT_BIASES, MGPT_EXPERTS_DOWN, D_E, D_X, 0, ARCH_GPT_OSS, MIXTURE},
     {"ffn_gate_shexp.weight", MATRIX, MGPT_W_GATE, D_E, D_FS, 0, ALL, MIXTURE | SHARED_EXPERT},
     {"ffn_up_shexp.weight", MATRIX, MGPT_W_UP, D_E, D_FS, 0, ALL, MIXTURE | SHARED_EXPERT},
+    {"ffn_up_shexp.weight", GATE_UP, MGPT_W_GATE, D_E, D_2FS, 0, ALL, MIXTURE | SHARED_EXPERT},
     {"ffn_down_shexp.weight", MATRIX, MGPT_W_DOWN, D_FS, D_E, 0, ALL, MIXTURE | SHARED_EXPERT},
     {"ffn_gate_inp_shexp.weight", MATRIX, MGPT_SHARED_GATE, D_E, D_NONE, 0, ALL, MIXTURE},
     {"attn_norm.weight", VECTOR, MGPT_LN1, D_E, D_NONE, PRE_NORM, ARCH_MICROGPT, 0},
@@ -212,10 +215,13 @@ const struct slot_part *bind_parts(const struct tensor_slot *slot, size_t *n)
     static const struct slot_part qkv[] = {{MGPT_W_Q, D_Q}, {MGPT_W_K, D_KV}, {MGPT_W_V, D_VALUES}};
     static const struct slot_part bcx[] = {{MGPT_W_K, D_E}, {MGPT_W_Q, D_E}, {MGPT_W_V, D_E}};
     static const struct slot_part gate_up[] = {{MGPT_W_GATE, D_F}, {MGPT_W_UP, D_F}};
+    static const struct slot_part shared[] = {{MGPT_W_GATE, D_FS}, {MGPT_W_UP, D_FS}};
     *n = slot->kind == QKV_MATRIX || slot->kind == QKV_BIAS || slot->kind == BCX_MATRIX ? 3
          : slot->kind == GATE_UP                                                        ? 2
                                                                                         : 0;
     if (*n == 0)
         return NULL;
-    return slot->kind == BCX_MATRIX ? bcx : slot->kind == GATE_UP ? gate_up : qkv;
+    if (slot->kind == GATE_UP)
+        return slot->out == D_2FS ? shared : gate_up;
+    return slot->kind == BCX_MATRIX ? bcx : qkv;
 }

@@ -26,8 +26,10 @@ enum dim {
     D_F,
     D_2F,
     D_FX, /* width of an expert */
+    D_2FX,
     D_FS, /* width of the shared expert */
-    D_X,  /* experts */
+    D_2FS,
+    D_X, /* experts */
     D_HEAD,
     D_H,
     D_G,
@@ -57,7 +59,7 @@ enum slot_kind {
     QKV_BIAS,      /* the biases of q, k, v in one tensor */
     BCX_MATRIX,    /* rows of B, C, x of a short convolution: the layer's k, q, v */
     GATE_UP,       /* rows of gate and up in one tensor: two consecutive struct linear */
-    EXPERTS,       /* three dimensions: a matrix for each expert */
+    EXPERTS,       /* three dimensions: a matrix for each expert; of 2FX rows: gate, then up */
     EXPERT_BIASES, /* a row for each expert: the bias of its matrix */
     LATENT_UP,     /* matrices of heads, in two dimensions or three: layer.k_up, v_up, heads */
     GATE,          /* struct linear that reads the first values of its row */

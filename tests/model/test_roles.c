@@ -5,6 +5,7 @@
 #include "support/unit.h"
 
 #include <math.h>
+#include <string.h>
 
 static int has_role(const mgpt_model *m, mgpt_role role, int layer, mgpt_part part, mgpt_tensor *t)
 {
@@ -55,7 +56,8 @@ TEST_ZOO(every_tensor_has_one_role)
             }
     for (size_t i = 0; i < s->m->n_tensors; i++)
         for (size_t k = 0; k < s->m->tensors[i].n; k++)
-            if (seen[i][k] != 1)
+            /* The rows of gate, or of up, of all experts are not together. */
+            if (seen[i][k] != !strstr(s->m->tensors[i].name, "ffn_gate_up_exps"))
                 fail_msg("%s: value %zu of %s has %d roles", s->m->spec.label, k,
                          s->m->tensors[i].name, seen[i][k]);
     for (size_t i = 0; i < s->m->n_tensors; i++)

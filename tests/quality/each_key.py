@@ -28,6 +28,8 @@ IDLE = {'architectures', 'dtype', 'torch_dtype', 'transformers_version', 'model_
 ACTS = ['gelu', 'gelu_new', 'silu', 'relu', 'gelu_pytorch_tanh', 'relu2', 'quick_gelu', 'tanh', 'sigmoid']
 ROPES = 'default linear llama3 yarn dynamic longrope proportional'
 MOST = 3_000_000  # weights of a model that is made anew
+# transformers 5 forgets the rope base that DBRX has in attn_config, and published files have it only there.
+KNOWN = {('dbrx', 'rope_parameters absent')}
 
 
 def ropes(value, d):
@@ -155,6 +157,7 @@ def main():
             with tempfile.TemporaryDirectory(dir=args.keep) as work:
                 work = pathlib.Path(work) / 'model'
                 found, why = one(args.mgpt, golden, changed, work)
+                found = 'known' if (name, what) in KNOWN and found == 'WRONG' else found
                 if found == 'WRONG' and args.keep:
                     work.rename(pathlib.Path(tempfile.mkdtemp(prefix=f'{name}-{n}-', dir=args.keep)) / 'model')
                 n += 1

@@ -50,8 +50,9 @@ struct toy_spec {
     int n_latent, n_q_latent; /* latent attention; the first 0: other attention */
     int value_dim;            /* 0: as wide as keys */
     int latent_apart; /* attn_k_b and attn_v_b in place of attn_kv_b, with llama.cpp's newer keys */
-    double rope_base; /* 0: 10000 */
-    double eps;       /* 0: 1e-5 */
+    int stacked; /* gate and up of experts in one tensor, and of the shared one, as llama.cpp writes Granite */
+    double rope_base;       /* 0: 10000 */
+    double eps;             /* 0: 1e-5 */
     const char *activation; /* NULL: the architecture's */
     enum toy_choice embedding_norm, final_norm;
     enum toy_choice parallel; /* use_parallel_residual */
@@ -262,7 +263,7 @@ void toy_drop_key(struct toy *m, const char *key);
 
 /* Changes the toy by a list like "u32 llama.block_count 3; drop output.weight":
  *     u32, f32, bool, string KEY VALUE     bools, i32s, u32s KEY [NUMBER...]     no_key KEY
- *     add TENSOR N_IN [N_OUT]     drop TENSOR     dim TENSOR AT SIZE     transpose TENSOR (square)
+ *     add TENSOR N_IN [N_OUT [N]]     drop TENSOR     dim TENSOR AT SIZE     transpose TENSOR (square)
  *     value, plus, times TENSOR AT|all NUMBER     copy TENSOR FROM
  *     swap TENSOR TENSOR (or blk.0. blk.1.: all that begin so)
  *     rows TENSOR WIDTH FROM... (blocks of rows)     roll TENSOR BY (rows)

@@ -70,9 +70,15 @@ static void edit_drop(struct toy *m, const char *name, const char *v)
 
 static void edit_add(struct toy *m, const char *name, const char *v)
 {
-    int n_in = 0, n_out = 0;
-    assert_true(sscanf(v, "%d %d", &n_in, &n_out) >= 1);
-    toy_add(m, name, TOY_F32, n_in, n_out, 0, 1);
+    int n_in = 0, n_out = 0, n = 1;
+    int given = sscanf(v, "%d %d %d", &n_in, &n_out, &n);
+    assert_true(given >= 1);
+    struct toy_tensor *t = toy_add(m, name, TOY_F32, n_in, n_out * n, 0, 1);
+    if (given < 3)
+        return;
+    t->n_dims = 3;
+    t->dims[1] = (uint64_t)n_out;
+    t->dims[2] = (uint64_t)n;
 }
 
 static void edit_dim(struct toy *m, const char *name, const char *v)

@@ -102,6 +102,8 @@ static const char *stem_in(const struct toy_spec *s, int layer, int role)
     int conv = layer >= 0 && toy_convolves(s, layer);
     if (role == MGPT_LN_FINAL && last)
         return last;
+    if (role == MGPT_EXPERTS_UP && s->stacked)
+        return "ffn_gate_up_exps";
     if (role == MGPT_W_Q && s->n_q_latent)
         return "attn_q_b";
     if (role == MGPT_LN2 && mlp)

@@ -275,15 +275,18 @@ static void add_mixture(struct toy *m, int layer)
     snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", layer);
     if (s->expert_bias)
         toy_add(m, name, TOY_F32, s->n_expert, 0, 0, 0.3);
-    add_expert_matrices(m, layer, "ffn_gate_exps", E, F, 1.4);
-    add_expert_matrices(m, layer, "ffn_up_exps", E, F, 1);
+    if (!s->stacked)
+        add_expert_matrices(m, layer, "ffn_gate_exps", E, F, 1.4);
+    add_expert_matrices(m, layer, s->stacked ? "ffn_gate_up_exps" : "ffn_up_exps", E,
+                        s->stacked ? 2 * F : F, 1);
     add_expert_matrices(m, layer, "ffn_down_exps", F, E, 1);
     if (!s->n_ff_shared)
         return;
     const struct toy_spec kept = *s;
     m->spec.biases = 0;
-    add_linear(m, layer, "ffn_gate_shexp", E, s->n_ff_shared, 1.4);
-    add_linear(m, layer, "ffn_up_shexp", E, s->n_ff_shared, 1);
+    if (!s->stacked)
+        add_linear(m, layer, "ffn_gate_shexp", E, s->n_ff_shared, 1.4);
+    add_linear(m, layer, "ffn_up_shexp", E, s->n_ff_shared << s->stacked, 1);
     add_linear(m, layer, "ffn_down_shexp", s->n_ff_shared, E, 1);
     m->spec = kept;
     snprintf(name, sizeof name, "blk.%d.ffn_gate_inp_shexp.weight", layer);

@@ -24,11 +24,12 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
     int raw = o->s->layers[layer].raw;
     const double *x[2] = {raw & ORACLE_RAW_GATE ? o->x : o->h, raw & ORACLE_RAW_UP ? o->x : o->h};
     int gated = o->s->gated, fused = gated && mlp->gate == mlp->up;
-    oracle_matmul(o, layer, gated ? mlp->gate : mlp->up, first, x[!gated], o->E, F, o->f);
+    oracle_matmul(o, layer, gated ? mlp->gate : mlp->up, fused ? 2 * first : first, x[!gated], o->E,
+                  F, o->f);
     if (mlp->points)
         oracle_fire_rows(o, MGPT_MLP_PRE, layer, o->f, F);
     if (gated)
-        oracle_matmul(o, layer, mlp->up, fused ? F : first, x[1], o->E, F, o->up);
+        oracle_matmul(o, layer, mlp->up, fused ? 2 * first + F : first, x[1], o->E, F, o->up);
     for (size_t i = 0; gated && i < o->T * F && o->s->layers[layer].no_up; i++)
         o->up[i] = 1;
     if (gated && mlp->points)
@@ -150,13 +151,20 @@ static void oracle_shared_gate(struct oracle *o, int layer)
         o->m[i] *= 1 / (1 + exp(-o->y[i / o->E]));
 }
 
+/* The matrix gate, or where it is not there the one that has up, too. */
+static int present(const struct oracle *o, int layer, int gate, int both)
+{
+    return oracle_find(o, layer, gate, ".weight") != ORACLE_ABSENT ? gate : both;
+}
+
 void oracle_mixture(struct oracle *o, int layer)
 {
     size_t X = o->s->n_expert, F = o->s->n_ff_expert, E = o->E;
+    int gate = present(o, layer, MGPT_EXPERTS_GATE, MGPT_EXPERTS_UP);
     int shared = oracle_find(o, layer, ORACLE_SHARED_W_UP, ".weight") != ORACLE_ABSENT;
     memset(o->m, 0, o->T * E * sizeof *o->m);
     if (shared) {
-        const struct oracle_mlp mlp = {ORACLE_SHARED_W_GATE,
+        const struct oracle_mlp mlp = {present(o, layer, ORACLE_SHARED_W_GATE, ORACLE_SHARED_W_UP),
                                        ORACLE_SHARED_W_UP,
                                        ORACLE_SHARED_W_DOWN,
                                        o->s->n_ff_shared,
@@ -175,8 +183,7 @@ void oracle_mixture(struct oracle *o, int layer)
         oracle_weigh(o, bias, o->weights + t * X);
     oracle_fire_rows(o, MGPT_EXPERT_WEIGHTS, layer, o->weights, X);
     for (size_t e = 0; e < X && o->status == MGPT_OK; e++) {
-        const struct oracle_mlp expert = {
-            MGPT_EXPERTS_GATE, MGPT_EXPERTS_UP, MGPT_EXPERTS_DOWN, F, e, 0};
+        const struct oracle_mlp expert = {gate, MGPT_EXPERTS_UP, MGPT_EXPERTS_DOWN, F, e, 0};
         if (!oracle_is_chosen(o, e))
             continue;
         oracle_mlp(o, layer, &expert, o->y);

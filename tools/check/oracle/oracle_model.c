@@ -57,7 +57,7 @@ static int is_slot_of(const struct tensor_slot *slot, int role)
     case BCX_MATRIX:
         return whole;
     case GATE_UP:
-        return base == MGPT_W_UP;
+        return base == MGPT_W_UP && shared == ((slot->where & SHARED_EXPERT) != 0);
     default:
         return (int)slot->role == base && shared == ((slot->where & SHARED_EXPERT) != 0);
     }
@@ -76,9 +76,12 @@ static int is_taken(const struct tensor_slot *slots, size_t n, unsigned bit,
 
 /* 0 for the one of two tensors with queries' matrix that the model does not have: latent attention reads
  * them from h (attn_q) or from a latent of theirs (attn_q_b). */
-static int is_of_form(const mgpt_model *m, const struct tensor_slot *slot)
+static int is_of_form(const mgpt_model *m, const struct tensor_slot *slot, int layer)
 {
+    char name[80];
     int from_latent = slot->in == D_QR;
+    if (slot->out == D_2FX) /* gate and up of experts; both are called up */
+        return slot->role == MGPT_EXPERTS_UP && bind_slot_tensor(m, slot, layer, name) != NULL;
     return !m->shape.n_latent || slot->role != MGPT_W_Q || from_latent == (m->shape.n_q_latent > 0);
 }
 
@@ -95,7 +98,7 @@ static const struct tensor_slot *slot_of(const mgpt_model *m, int layer, int rol
         if (is_slot_of(&slots[i], role)) {
             if (!any && !is_taken(slots, n, bit, &slots[i]))
                 any = &slots[i];
-            if (((slots[i].required | slots[i].optional) & bit) && is_of_form(m, &slots[i]))
+            if (((slots[i].required | slots[i].optional) & bit) && is_of_form(m, &slots[i], layer))
                 return &slots[i];
         }
     return any;
@@ -182,7 +185,7 @@ int oracle_role_of(const mgpt_model *m, int layer, const char *stem, size_t n)
     if (found->kind == QKV_MATRIX)
         return ORACLE_W_QKV;
     if (found->kind == GATE_UP)
-        return MGPT_W_UP;
+        return found->out == D_2FS ? (int)ORACLE_SHARED_W_UP : (int)MGPT_W_UP;
     if (found->where & SHARED_EXPERT)
         return (int)found->role - MGPT_W_GATE + ORACLE_SHARED_W_GATE;
     if (m->arch->norm_2_first && (found->role == MGPT_LN1 || found->role == MGPT_LN2) &&
