@@ -133,6 +133,12 @@ says "no token of its own" "the continuation has no token of its own: context an
 same "BOS that is spelt out is not put twice" 'then' n '<|bos|>then' n
 score "$model" --no-bos <"$tmp/in"
 check "... and --no-bos leaves it out" [ "$(sort -u "$tmp/out" | wc -l)" -eq 2 ]
+model=$tmp/eos.gguf
+python3 -c 'import sys
+data, key = open(sys.argv[1], "rb").read(), b"add_eos_token\7\0\0\0"
+open(sys.argv[2], "wb").write(data.replace(key + b"\0", key + b"\1"))' "$tmp/bpe.gguf" "$model"
+same "... nor is EOS, where BOS is the context" '' n '<|bos|>' n
+model=$tmp/bpe.gguf
 same "spaces are Unicode's" 'then\u3000\u00a0\n' n 'then' '\u3000\u00a0\nn'
 
 # ---- bad records ----

@@ -84,6 +84,9 @@ refuses "an abbreviation is not an option" 2 "unknown option --sampl, did you me
 refuses "not even a single-letter one" 2 "unknown option --m" generate --m "$names"
 refuses "one dash for two" 2 "unknown option -temp, did you mean --temp?" generate "$names" -temp 1
 
+for command in $commands completions; do
+    refuses "${command%?} is near $command" 2 "did you mean '$command'?" "${command%?}"
+done
 refuses "another program's word for a command" 2 "did you mean 'generate --chat'" chat
 refuses "a file is not a command" 2 "is a file, expected a command: mgpt generate" "$names"
 refuses "another program's word for an option" 2 "did you mean --temp?" generate "$names" --temperature 1
