@@ -14,6 +14,7 @@ import sys
 import tempfile
 import unittest
 import zipfile
+import zlib
 
 ROOT = pathlib.Path(os.environ.get("MGPT_SOURCE_ROOT") or pathlib.Path(__file__).parents[2])
 sys.dont_write_bytecode = True
@@ -300,6 +301,9 @@ class Runner(unittest.TestCase):
             self.run_suite("run", self.dir, *engine, *self.common, "--case", "^(right|near|wrong|segv|refused|absent|differs)", "--name", name, "--engine-version",
                            "7", "--json", self.dir / f"{len(pages)}.json", "--html", self.dir / "one.html")
             pages.append((self.dir / "one.html").read_text())
+        for n in range(2):  # what is this run's
+            result = json.loads((self.dir / f"{n}.json").read_text())
+            (self.dir / f"{n}.json").write_text(json.dumps({**result, "date": "2026-11-30", "seconds": n}))
         self.run_suite("table", self.dir / "0.json", self.dir / "1.json", "--html", self.dir / "both.html", status=0)
         both = (self.dir / "both.html").read_text()
         self.assertIn("&lt;a&gt;", both)
@@ -308,6 +312,7 @@ class Runner(unittest.TestCase):
             self.assertNotIn(word, both)  # nothing is fetched
         for word in ("prefers-color-scheme", "SIGSEGV", 'id="1-wrong"', 'href="#1-wrong"', "no such model", "6 of 11"):
             self.assertIn(word, both)
+        self.assertEqual("%08x" % zlib.crc32(both.encode()), "cdee288e")  # a change of the page: look at it
         self.assertIn("NMSE", pages[0])
         (self.dir / "0.json").write_text("{}")
         self.assertIn("not a result", self.run_suite("table", self.dir / "0.json", "--html", self.dir / "x", status=3))
@@ -350,7 +355,7 @@ class Runner(unittest.TestCase):
             (self.dir / "cases.jsonl").write_text(line)
             self.assertIn(told, self.run_suite("run", self.dir, *self.command, *self.common, status=3))
         (self.dir / "cases.jsonl").write_text(good)
-        for data in (b"", refs[:40], refs[:-1], refs[:-8], refs.replace(b"<f8", b"<i8"), refs.replace(b"False", b"True "), refs.replace(b"(3, 8)", b"(3,)  ")):
+        for data in (b"", refs[:40], refs[:-1], refs[:-8], refs + bytes(8), refs.replace(b"<f8", b"<i8"), refs.replace(b"False", b"True "), refs.replace(b"(3, 8)", b"(3,)  ")):
             (self.dir / "ref.npy").write_bytes(data)
             self.assertIn("ref.npy: ", self.run_suite("run", self.dir, *self.command, *self.common, status=3))
         for text in ("", "[]", "{}"):
