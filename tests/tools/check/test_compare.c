@@ -224,6 +224,9 @@ TEST(log_probabilities_of_some)
     row = compare_row(reference, &about, elsewhere, 4, -1, &bounds);
     assert_int_equal(row.top, TOP_OTHER);
     assert_true(row.kl > 1); /* all of ours is in the rest */
+    static const float nowhere_else[] = {1, -900, 2, -900};
+    row = compare_row(reference, &about, nowhere_else, 4, -1, &bounds);
+    assert_true(row.kl > 6); /* nothing of ours is: 1e-12 in its place */
 }
 
 /* ---- bounds ---- */

@@ -169,6 +169,14 @@ TEST(unknown_part)
     append_tensor(&d, "vision_tower.head.weight", 2, 2, x);
     assert_read(&d, "config.json", "with another", "vision_tower.head.weight: no llama");
     dir_free(&d);
+    static const char *const marks[] = {"architectures", "transformers_version",
+                                        "layer_norm_epsilon"};
+    d = golden("gpt2"); /* names of other programs, too: the type of the whole alone tells */
+    for (size_t i = 0; i < COUNT(marks); i++)
+        without_key(&d, marks[i]);
+    wrap_config(&d, "internvl", "text_config", NULL);
+    assert_read(&d, "model.safetensors", "the type of the whole alone", "is a name of gpt2");
+    dir_free(&d);
 }
 
 /* A file without a head: the root says, or its class does, that the table is one. */
