@@ -32,7 +32,7 @@ LANGUAGE = [
     '{{ "a,b,,c".split(",")|join("-") }}|{{ " a  b ".split()|join("-") }}|{{ "a,b,c".split(",", 1)|join("-") }}|{{ "a".split("</t>")[-1] }}',
     '{{ "abc".startswith("ab") }}{{ "abc".endswith("bc") }}{{ "abc".startswith(("x", "a")) }}{{ "b" in "abc" }}{{ "" in "" }}{{ "x" not in "abc" }}',
     '{{ "aXbX".replace("X", "--") }}{{ "aXbX".replace("X", "", 1) }}{{ "hello world"|title if false else "hello wORLD".title() }}',
-    '{{ "Ab".upper() ~ "Ab".lower() ~ "aB".capitalize() ~ "abc".find("c") ~ "abc".find("z") }}{{ "-".join(["a", "b"]) }}',
+    '{{ "Ab".upper() ~ "Ab".lower() ~ "aB".capitalize() ~ " aB".capitalize() ~ "aB-c2d'E f".title() ~ "abc".find("c") ~ "abc".find("z") }}{{ "-".join(["a", "b"]) }}',
     '{{ "<{}{{{}}}|{}>".format(":a", 1, none) }}{{ "{}".format(true, 2) }}{{ "}}{{".format() }}{{ "\u4e2d{}".format("b") }}|{{ "{}".format(missing) }}|{{ "{} {}".format(messages[2].content, 15) }}',
     '{{ "{}{}".format(1) }}', '{{ "{".format(1) }}', '{{ "a}".format(1) }}',
     # numbers, comparisons, logic
