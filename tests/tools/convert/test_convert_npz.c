@@ -238,24 +238,29 @@ TEST_ON_FILE(modules)
     drop(&b);
 }
 
-/* A deflated entry whose stated size its data do not have. */
+/* A deflated entry whose stated size its data do not have, or which has fewer bytes or none. */
 TEST_ON_FILE(wrong_size)
 {
-    static const int32_t more[] = {-1, 1, 1 << 30};
+    static const struct {
+        uint32_t packed, more; /* packed: that many bytes are left, 0xFF: all */
+    } wrong[] = {{0xFF, UINT32_MAX}, {0xFF, 1}, {0xFF, 1 << 30}, {0, 0},
+                 {0, 1 << 30},       {1, 0},    {9, 0}};
     const struct entry entries[] = {{"wpe.npy", "<f4", "(1, 2)", row1, sizeof row1},
                                     {"wte.npy", "<f4", "(5, 2)", rows5, sizeof rows5},
                                     nothing};
     struct bytes b = archive(*state, entries);
-    uint8_t *size = NULL;
+    uint8_t *sizes = NULL; /* packed and not, of the last entry of the directory */
+    uint32_t right[2];
     for (size_t i = 0; i + 4 < arr_len(b.data); i++)
         if (memcmp(b.data + i, "PK\1\2", 4) == 0)
-            size = b.data + i + 24; /* of the last entry of the directory */
-    assert_non_null(size);
-    uint32_t right = size[0] | (uint32_t)size[1] << 8;
-    for (size_t i = 0; i < COUNT(more); i++) {
+            sizes = b.data + i + 20;
+    assert_non_null(sizes);
+    memcpy(right, sizes, sizeof right);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
         struct checkpoint c;
-        uint32_t wrong = right + (uint32_t)more[i];
-        memcpy(size, &wrong, sizeof wrong);
+        const uint32_t now[2] = {wrong[i].packed < 0xFF ? wrong[i].packed : right[0],
+                                 right[1] + wrong[i].more};
+        memcpy(sizes, now, sizeof now);
         read_it(&c, &b, NULL, "zip: wte.npy: its data do not inflate to");
         ckpt_free(&c);
     }
