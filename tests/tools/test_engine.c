@@ -389,3 +389,44 @@ TEST(no_circuit_of_padding)
     mgpt_close(model);
     toy_free(m);
 }
+
+/* Factors of waves, which are at right angles: the order is the strongest wave, whatever the mean of the other side and a
+ * token that is left out. */
+static void check_circuit_order(const float strengths[3], size_t strongest, int by_cols)
+{
+    enum { N = 8, OUT = 3 };
+    float own[N * CIRCUIT_LANES] = {0}, other[N * CIRCUIT_LANES] = {0};
+    const unsigned char skip[N] = {[OUT] = 1};
+    double along[N], largest = 0, length = 0;
+    for (size_t i = 0; i < N; i++)
+        for (size_t k = 0; k < 3; k++) {
+            double wave =
+                cos(acos(-1) * ((double)(i - (i > OUT)) + 0.5) * (double)(k + 1) / (N - 1));
+            own[i * CIRCUIT_LANES + k] = i == OUT ? 90 : (float)wave;
+            other[i * CIRCUIT_LANES + k] = i == OUT ? 90 : 5 + strengths[k] * (float)wave;
+        }
+    struct circuit c = {NULL, NULL, 0, N, N, 3, CIRCUIT_LANES, own, other};
+    if (by_cols)
+        c.rows = other, c.cols = own;
+    assert_int_equal(circuit_order(&c, by_cols, skip, along), 1);
+    assert_true(along[OUT] == 0);
+    for (size_t i = 0; i < N; i++) {
+        largest = fabs(along[i]) > fabs(largest) ? along[i] : largest;
+        length += along[i] * along[i];
+    }
+    assert_true(largest > 0);
+    double scale = copysign(sqrt(length / ((N - 1) / 2.0)), along[0] * (double)own[strongest]);
+    for (size_t i = 0; i < N; i++)
+        assert_true(i == OUT ||
+                    fabs(along[i] - (double)own[i * CIRCUIT_LANES + strongest] * scale) < 1e-5);
+}
+
+TEST(order_of_a_circuit)
+{
+    static const float strengths[][3] = {{1, 2, 0}, {2, 1, 0}, {1, 2, 3}, {3, 2, 1},
+                                         {1, 3, 2}, {0, 0, 2}, {0, 2, 0}};
+    static const size_t strongest[] = {1, 0, 2, 0, 1, 2, 1};
+    for (size_t i = 0; i < COUNT(strengths); i++)
+        for (int by_cols = 0; by_cols < 2; by_cols++)
+            check_circuit_order(strengths[i], strongest[i], by_cols);
+}
