@@ -70,6 +70,8 @@ printf '%4d: %6d  p  rank 1    "%s"\n' 2 11 l 3 4 e 4 23 x 5 8 i >"$tmp/want"
 check "Enter and /s draw tokens" cmp -s "$tmp/short" "$tmp/want"
 script 'alexin\n\n' says "an end token is shown" "<BOS>  the end, not kept"
 script '/s 3\n/reset\n/tokens\n' says "/reset forgets all" "0 of 16"
+script 'anna\n/branch c\n/b 2\n/sw main\n/b 1\n/sw c\n/reset\n/branches\n' says "... and what was ahead, of this timeline alone" 'main         4 of 16, 1 ahead: <BOS> "a" "n" "n"'
+says "... that of no other" '* c            0 of 16:'
 
 # ---- back ----
 

@@ -209,4 +209,14 @@ with tempfile.TemporaryDirectory() as directory:
     ref = os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/ref.npz")
     check("... and computes what the program computes",
           str(os.spawnv(os.P_WAIT, MGPT, [MGPT, "check", os.path.join(directory, "asked.gguf"), ref])), "0")
+    # A terminal on one side is none to ask on: nobody would see the question, or answer it.
+    for off in "</dev/null", "2>/dev/null":
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execvp("sh", ["sh", "-c", f'timeout --foreground 20 "$0" convert --ask "$1" "$2" {off}; echo "code $?"', MGPT,
+                             os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/model.pth"), os.path.join(directory, "no.gguf")])
+        t = Terminal.__new__(Terminal)
+        t.fd = fd
+        check(f"--ask {off} is refused", t.read("code 2"), "code 2")
+        os.waitpid(pid, 0)
 finish()
