@@ -189,7 +189,7 @@ async function openFake(file, names, wide = 1200, high = 800) {
         matchMedia: (query) => ({ matches: FakeElement.sends === true && query.includes('reduced-motion'), addEventListener() {} }), innerWidth: FakeElement.wide, innerHeight: FakeElement.high, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
         addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {},
         setTimeout: (fn, ms = 0, ...args) => (started ? timers.push({ at: now + ms, fn: () => fn(...args) }) : setTimeout(fn, ms, ...args)), clearTimeout: (id) => (started && typeof id === 'number' ? delete timers[id - 1] : clearTimeout(id)),
-        performance: { now: () => now, mark() {} }, Worker: undefined, MessageChannel: FakeElement.sends ? Channel : MessageChannel, DOMMatrix: FakeMatrix,
+        performance: { now: () => { now += FakeElement.slow || 0; return now; }, mark() {} }, Worker: undefined, MessageChannel: FakeElement.sends ? Channel : MessageChannel, DOMMatrix: FakeMatrix,
         ImageData: class { constructor(data, width) { Object.assign(this, { data, width }); } } };
     const run = new Function(...Object.keys(given), `${scripts};return {${names.join(',')}};`)(...Object.values(given));
     const tick = (ms) => {

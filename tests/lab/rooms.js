@@ -131,6 +131,18 @@ async function visitRecorded() {
         page.App.set({ query: 4, head: 0, step: 5, cell: '' });
     }
     for (const what of ['rows', 'scores']) go(`attention: ${what}`, { view: 'attention', what });
+    page.App.set({ view: 'home', walk: 0, cell: '0.q.3.2' });
+    const [slow, quick] = [1, 0].map((ms) => {
+        FakeElement.slow = ms; // each look at the clock takes that: pictures are made over many frames, anew for a theme
+        const told = Array.from({ length: 3 }, () => {
+            page.$('theme').click();
+            page.tick(ms ? 45000 : 500);
+            return page.document.querySelectorAll('canvas').map((c) => c.ink).join(' ');
+        });
+        FakeElement.slow = 0;
+        return told;
+    });
+    test('pictures that take many frames are whole in the end', () => assert.deepStrictEqual(slow, quick));
 }
 
 // A cell of each picture of the first layer, of its second head, and of what has no layer; in the second row.
