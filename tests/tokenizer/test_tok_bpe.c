@@ -160,6 +160,7 @@ TEST(missing_byte)
     struct tok *t = tok_file_make(&f, "model gpt2; pre gpt-2; token a; token ab");
     tok_refuses(t, "aab", 3, 2, "byte 0x62 at byte 2 is not in the vocabulary (2 tokens)");
     tok_refuses(t, "a\xC3\xA9", 3, 1, "byte 0xC3 at byte 1 is not in the vocabulary (2 tokens)");
+    tok_refuses(t, "a\xC3", 2, 1, "byte 0xC3 at byte 1 is not in the vocabulary (2 tokens)");
     tok_file_free(&f);
 }
 
