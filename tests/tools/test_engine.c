@@ -394,29 +394,29 @@ TEST(no_circuit_of_padding)
  * token that is left out. */
 static void check_circuit_order(const float strengths[3], size_t strongest, int by_cols)
 {
-    enum { N = 8, OUT = 3 };
-    float own[N * CIRCUIT_LANES] = {0}, other[N * CIRCUIT_LANES] = {0};
-    const unsigned char skip[N] = {[OUT] = 1};
-    double along[N], largest = 0, length = 0;
-    for (size_t i = 0; i < N; i++)
+    enum { WIDE = 8, OUT = 3 };
+    float own[WIDE * CIRCUIT_LANES] = {0}, other[WIDE * CIRCUIT_LANES] = {0};
+    const unsigned char skip[WIDE] = {[OUT] = 1};
+    double along[WIDE], largest = 0, length = 0;
+    for (size_t i = 0; i < WIDE; i++)
         for (size_t k = 0; k < 3; k++) {
             double wave =
-                cos(acos(-1) * ((double)(i - (i > OUT)) + 0.5) * (double)(k + 1) / (N - 1));
+                cos(acos(-1) * ((double)(i - (i > OUT)) + 0.5) * (double)(k + 1) / (WIDE - 1));
             own[i * CIRCUIT_LANES + k] = i == OUT ? 90 : (float)wave;
             other[i * CIRCUIT_LANES + k] = i == OUT ? 90 : 5 + strengths[k] * (float)wave;
         }
-    struct circuit c = {NULL, NULL, 0, N, N, 3, CIRCUIT_LANES, own, other};
+    struct circuit c = {NULL, NULL, 0, WIDE, WIDE, 3, CIRCUIT_LANES, own, other};
     if (by_cols)
         c.rows = other, c.cols = own;
     assert_int_equal(circuit_order(&c, by_cols, skip, along), 1);
     assert_true(along[OUT] == 0);
-    for (size_t i = 0; i < N; i++) {
+    for (size_t i = 0; i < WIDE; i++) {
         largest = fabs(along[i]) > fabs(largest) ? along[i] : largest;
         length += along[i] * along[i];
     }
     assert_true(largest > 0);
-    double scale = copysign(sqrt(length / ((N - 1) / 2.0)), along[0] * (double)own[strongest]);
-    for (size_t i = 0; i < N; i++)
+    double scale = copysign(sqrt(length / ((WIDE - 1) / 2.0)), along[0] * (double)own[strongest]);
+    for (size_t i = 0; i < WIDE; i++)
         assert_true(i == OUT ||
                     fabs(along[i] - (double)own[i * CIRCUIT_LANES + strongest] * scale) < 1e-5);
 }

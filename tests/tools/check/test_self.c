@@ -7,6 +7,8 @@
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
+#include <math.h>
+
 /* Opens a toy; from the `from`-th opening on with `spoil` done to its kernels. */
 struct opener {
     struct toy *m;
