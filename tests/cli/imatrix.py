@@ -2,7 +2,7 @@
 """mgpt imatrix and convert --imatrix: sums are those of mgpt trace, both forms of the file do the same, rounding is better
 with it, and damaged files are refused.
 
-    imatrix.py MGPT ROOT
+    imatrix.py MGPT WEIGHTS
 """
 import array
 import math
@@ -16,7 +16,7 @@ import zipfile
 
 from checks import finish, hash_runs, holds, run_text
 
-mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2] + '/..')
 MODEL = root + '/weights/shakespeare.gguf'
 TEXT = open(root + '/weights/names-steps/texts.txt', encoding='ascii').read()
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Mixtures of types: mgpt convert --type q4_k_m and others choose for every tensor what llama-quantize chooses.
 
-    mixtures.py MGPT ROOT                      compares with tests/vectors/mixtures.txt
-    mixtures.py MGPT ROOT LLAMA_QUANTIZE       writes it; the program takes IN OUT TYPE --dry-run
+    mixtures.py MGPT WEIGHTS                   compares with tests/vectors/mixtures.txt
+    mixtures.py MGPT WEIGHTS LLAMA_QUANTIZE    writes it; the program takes IN OUT TYPE --dry-run
 
 The models have no values: their files are headers, and holes. Lines of mixtures.txt are
     SHAPE MIXTURE TYPE KIND LAYER LAYER ...    with - for what is in no layer, and without F32
@@ -108,8 +108,8 @@ def theirs(program, path, mixture):
 
 
 def main():
-    mgpt, root, *program = sys.argv[1:]
-    vectors, lines, n_tensors = pathlib.Path(root) / 'tests/vectors/mixtures.txt', [], 0
+    mgpt, weights, *program = sys.argv[1:]
+    vectors, lines, n_tensors = pathlib.Path(weights).parent / 'tests/vectors/mixtures.txt', [], 0
     with tempfile.TemporaryDirectory() as folder:
         path = folder + '/model.gguf'
         for shape, numbers in SHAPES.items():
