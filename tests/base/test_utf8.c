@@ -179,6 +179,14 @@ TEST(hidden)
     for (size_t i = 0; i < COUNT(shown); i++)
         assert_true(!utf8_hidden(shown[i]) && !utf8_invisible(shown[i]));
     assert_true(!utf8_hidden(0xE1000) && !utf8_hidden(UTF8_BAD));
+    /* Unicode's Default_Ignorable_Code_Point has 4,174; 12 of them are dangerous. 66 are no characters. */
+    size_t n_hidden = 0, n_joining = 0;
+    for (uint32_t code = 0; code < 0x110000; code++) {
+        n_hidden += utf8_hidden(code) != 0;
+        n_joining += utf8_invisible(code) && !utf8_hidden(code);
+    }
+    assert_int_equal(n_joining, 31);
+    assert_int_equal(n_hidden + n_joining, 4174 - 12 + 66);
 }
 
 TEST(well_formed)

@@ -9,7 +9,7 @@
 
 struct ranks {
     char bytes[256];
-    struct tiktoken_token tokens[262];
+    struct tiktoken_token tokens[264];
     struct tiktoken_token specials[2];
     struct tiktoken t;
 };
@@ -60,25 +60,26 @@ TEST(tiktoken)
     ckpt_free(&c);
 }
 
-/* The pair of lowest rank in a token is merged first. */
+/* The pair of lowest rank in a token is merged first, of equal pairs the first. */
 TEST(order_of_ranks)
 {
-    static const char *const more[] = {"ab", "bc", "cd", "abc", "abcd", "abce"},
-                             *const merges[] = {"a b", "b c", "c d", "ab c", "ab cd", "abc e"};
+    static const char *const more[] = {"ab", "bc", "cd", "abc", "abcd", "abce", "xx", "xxx"},
+                             *const merges[] = {"a b",   "b c",   "c d", "ab c",
+                                                "ab cd", "abc e", "x x", "xx x"};
     struct ranks r;
     struct checkpoint c;
     mgpt_error err;
     make_ranks(&r);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 8; i++)
         r.tokens[256 + i] = (struct tiktoken_token){{more[i], strlen(more[i])}, 256 + i};
-    r.t.n_ranks = 262;
-    r.specials[0].rank = 262;
-    r.specials[1].rank = 263;
+    r.t.n_ranks = 264;
+    r.specials[0].rank = 264;
+    r.specials[1].rank = 265;
     ckpt_init(&c);
     assert_int_equal(
-        tiktoken_status((struct tiktoken_run){.c = &c, .t = &r.t, .n_rows = 264}, &err), MGPT_OK);
-    assert_int_equal(arr_len(c.vocab.merges), 6);
-    for (int i = 0; i < 6; i++) {
+        tiktoken_status((struct tiktoken_run){.c = &c, .t = &r.t, .n_rows = 266}, &err), MGPT_OK);
+    assert_int_equal(arr_len(c.vocab.merges), 8);
+    for (int i = 0; i < 8; i++) {
         assert_int_equal(c.vocab.merges[i].n, strlen(merges[i]));
         assert_memory_equal(c.vocab.merges[i].p, merges[i], strlen(merges[i]));
     }
