@@ -4,13 +4,13 @@
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
-# equals, in an address space with room for the stacks of some hundred threads (512 KiB each).
-equals_in_room()
+# equals after a command, of the same process.
+equals_after()
 {
-    equals_name=$1
-    shift
+    equals_name=$1 first=$2
+    shift 2
     code=0
-    (export MALLOC_ARENA_MAX=1 && ulimit -v 400000 && exec "$MGPT" "$@") >"$tmp/out" 2>"$tmp/err" || code=$?
+    (eval "$first" && exec "$MGPT" "$@") >"$tmp/out" 2>"$tmp/err" || code=$?
     check "$equals_name" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
 }
 
@@ -24,6 +24,15 @@ for batch in 1 2 7 64 600; do
     done
 done
 equals "... of the default size" generate "$names" --samples 500
+# Threads that nobody asked for: where none can be started, one does the work.
+if ! nm "$MGPT" 2>/dev/null | grep -q __[at]san &&
+    echo 'int pthread_create(void) { return 11; }' | cc -shared -fPIC -x c -o "$tmp/none.so" - 2>"$tmp/err"; then
+    equals_after "... without threads" 'export LD_PRELOAD="$tmp/none.so"' generate "$names" --samples 500
+    equals_after "... of a thread" 'export LD_PRELOAD="$tmp/none.so"' generate "$names" --samples 500 -t 1
+    code=0
+    (export LD_PRELOAD="$tmp/none.so" && exec "$MGPT" generate "$names" --samples 500 -t 2) >"$tmp/out" 2>"$tmp/err" || code=$?
+    check "... -t 2 is refused" eval '[ $code -eq 4 ] && grep -q "cannot start thread" "$tmp/err"'
+fi
 for i in 0 1 17 499; do
     run generate "$names" --first $i
     check "sample $i alone is sample $i of many" \
@@ -37,7 +46,9 @@ check "samples differ" eval '[ "$(sort -u "$tmp/want" | wc -l)" -gt 60 ]'
 want generate "$names" --temp 0.5 --samples 250000 -t 1
 equals "250,000 names by two threads" generate "$names" --temp 0.5 --samples 250000 -t 2
 if ! nm "$MGPT" 2>/dev/null | grep -q __asan; then
-    equals_in_room "... by twelve, whose timelines have no threads of their own" \
+    # An address space with room for the stacks of some hundred threads (512 KiB each).
+    equals_after "... by twelve, whose timelines have no threads of their own" \
+        'export MALLOC_ARENA_MAX=1 && ulimit -v 400000' \
         generate "$names" --temp 0.5 --samples 250000 -t 12
 fi
 sed -n '249001,249100p' "$tmp/want" >"$tmp/part" && mv "$tmp/part" "$tmp/want"

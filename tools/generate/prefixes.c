@@ -303,7 +303,7 @@ static int tree_count(const struct samples *s)
     if (!is_small(s) || engine->check_finite)
         return 1;
     int n = engine->n_threads > 0 ? engine->n_threads : pool_cores(NULL, 0);
-    return n < s->n / SAMPLES_WORTH_A_TREE ? n : s->n / SAMPLES_WORTH_A_TREE + 1;
+    return n <= s->n / SAMPLES_WORTH_A_TREE ? n : s->n / SAMPLES_WORTH_A_TREE + 1;
 }
 
 static int block_open(struct prefix_block *b, const mgpt_session *prompt, mgpt_error *err)
