@@ -267,6 +267,7 @@ static void assert_chars(const char *chars, const char *tokens, int bos)
     assert_non_null(tokens);
     assert_string_equal(all, tokens);
     assert_int_equal(c.vocab.bos, bos);
+    assert_int_equal(c.vocab.add_bos, bos >= 0);
     ckpt_free(&c);
 }
 
@@ -290,18 +291,21 @@ TEST(bos_by_id_and_text)
     static const struct {
         const char *facts;
         int bos;
-    } cases[] = {
-        {"\"bos\":4", 4}, {"\"bos_token\":\"b\"", 1}, {"\"bos\":4,\"bos_token\":\"b\"", 4}};
+    } cases[] = {{"\"bos\":4", 4},
+                 {"\"bos_token\":\"b\"", 1},
+                 {"\"bos_token\":\"a\"", 0},
+                 {"\"bos\":4,\"bos_token\":\"b\"", 4}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct checkpoint c;
         mgpt_error err = {.text = ""};
         char json[300];
-        snprintf(json, sizeof json, BIGRAM5 ",\"chars\":\"abcd%s\",%s}", i == 1 ? "e" : "",
-                 cases[i].facts);
+        snprintf(json, sizeof json, BIGRAM5 ",\"chars\":\"abcd%s\",%s}",
+                 cases[i].bos < 4 ? "e" : "", cases[i].facts);
         if (read_bytes(&c, text(json), &(struct ckpt_options){0}, &(struct convert_sides){0},
                        &err) < 0)
             fail_msg("%s: %s", json, err.text);
         assert_int_equal(c.vocab.bos, cases[i].bos);
+        assert_int_equal(c.vocab.add_bos, 1);
         ckpt_free(&c);
     }
 }
