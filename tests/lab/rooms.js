@@ -65,23 +65,25 @@ async function visit(what, args, inFull) {
     return { page, note, go };
 }
 
-// Uses the controls of a room, each name once: sliders, numbers, lists and boxes, then at most 40 buttons.
+// Uses the controls of a room, each name once: sliders (at both ends, too), numbers, lists and boxes, then at most 40 buttons.
 function sweep(page, view) {
     const root = () => page.document.querySelectorAll('.panel .inner').find(shown) || page.$('rooms'); // a panel that is as large as a room
     const used = new Set(), told = [], nameOf = (e) => `${e.tagName} ${e.type} ${e.id} ${e.getAttribute('aria-label') || e.parentNode.textContent}`;
     const next = (selector) => root().querySelectorAll(selector).find((e) => !used.has(nameOf(e)) && e.type !== 'file' && shown(e) && !e.disabled && !FILES.test(nameOf(e)));
-    for (let e; used.size < 150 && (e = next('input,select') || (told.length < 40 && next('button')));) {
+    for (let e; used.size < 150 && (e = next('input,select') || (used.size < 40 && next('button')));) {
         const name = nameOf(e);
         used.add(name);
-        if (e.tagName === 'BUTTON') e.click();
-        else if (e.tagName === 'SELECT') e.value = e.options[e.options.length - 1].value;
-        else if (e.type === 'range') e.value = String(Number(e.min) + Number(e.step || 1) * Math.floor((0.75 * (e.max - e.min)) / Number(e.step || 1)));
-        else if (e.type === 'number') e.value = '1.5';
-        else e.checked = e.type === 'radio' || !e.checked;
-        if (e.tagName !== 'BUTTON') for (const event of ['input', 'change']) e.send(event);
-        if (page.App.state.view !== view) page.App.set({ view });
-        page.tick(50);
-        told.push([name, ...lines(root()), ...lines(page.$('message'))].join('\n'));
+        for (const part of e.type === 'range' ? [0, 1, 0.75] : [0]) {
+            if (e.tagName === 'BUTTON') e.click();
+            else if (e.tagName === 'SELECT') e.value = e.options[e.options.length - 1].value;
+            else if (e.type === 'range') e.value = String(Number(e.min) + Number(e.step || 1) * Math.floor((part * (e.max - e.min)) / Number(e.step || 1)));
+            else if (e.type === 'number') e.value = '1.5';
+            else e.checked = e.type === 'radio' || !e.checked;
+            if (e.tagName !== 'BUTTON') for (const event of ['input', 'change']) e.send(event);
+            if (page.App.state.view !== view) page.App.set({ view });
+            page.tick(50);
+            told.push([name, ...lines(root()), ...lines(page.$('message'))].join('\n'));
+        }
     }
     all.push(short(`== ${view}: ${told.length} controls`, told));
 }
