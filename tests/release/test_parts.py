@@ -1,5 +1,5 @@
 """What tools/release does before and after it compiles: refusals in one line, the SBOM, versions of libraries, the changelog
-of Debian. usage: test_parts.py"""
+of Debian; marks of the page's template. usage: test_parts.py"""
 import hashlib
 import importlib
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "tools/release"))
-debian, libraries, release, sbom = (importlib.import_module(name) for name in ("debian", "libraries", "release", "sbom"))
+sys.path[:0] = [str(ROOT / "tools/lab"), str(ROOT / "tools/release")]
+debian, libraries, release, sbom, embed = (importlib.import_module(name) for name in ("debian", "libraries", "release", "sbom", "embed"))
 
 
 def refused(environment):
@@ -98,8 +98,17 @@ def names_are_known():
                 assert libraries.licence_text(library)
 
 
+def marks_are_there_once():
+    assert embed.fill(b"a{{x}}c", b"{{x}}", b"b") == b"abc"
+    for page in (b"", b"{{x}}{{x}}"):
+        try:
+            raise AssertionError(embed.fill(page, b"{{x}}", b"b"))
+        except SystemExit as error:
+            assert "%d marks {{x}}, expected 1" % page.count(b"x") in str(error), error
+
+
 def main():
-    for function in (what_is_missing, versions_without_debian, sbom_has_what_is_inside, debian_documents, names_are_known):
+    for function in (what_is_missing, versions_without_debian, sbom_has_what_is_inside, debian_documents, names_are_known, marks_are_there_once):
         function()
         print("ok", function.__name__.replace("_", " "))
 

@@ -5,6 +5,7 @@ The suite is made here: reference logits of 3 tokens, whose case ids say what th
 """
 import array
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import struct
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import zipfile
 import zlib
 
@@ -21,6 +23,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools/suite"))
 import causes  # noqa: E402
 import suite  # noqa: E402
+import write  # noqa: E402
 
 HANGS = "^(hang|child|half)$"
 T, V = 3, 8
@@ -367,6 +370,12 @@ class Runner(unittest.TestCase):
         for path in (ROOT / "tools/suite/adapters").iterdir():
             if path.is_file() and path.name not in ("adapter.py", "texts.h"):  # what those in Python or C++ share
                 self.assertLessEqual(len(path.read_text().splitlines()), 40, path.name)
+
+    def test_texts_of_tokenizers(self):
+        """The texts that reference_tokenizers.py draws are those of the suite; they need no tokenizers."""
+        with unittest.mock.patch.dict(sys.modules, tokenizers=unittest.mock.MagicMock()):
+            drawn = importlib.import_module("reference_tokenizers")
+        self.assertEqual((write.DATA / "tok/texts.jsonl").read_text(), drawn.lines(drawn.texts()))
 
     def test_answers_are_kept(self):
         self.run_suite("run", self.dir, *self.command, *self.common, "--case", "^right$", "--keep", self.dir / "kept", status=0)
