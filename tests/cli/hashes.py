@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What is the machine's: lines, and values in JSON.
 LINES = re.compile(r'(?m)^.*(^cosine |^wrote \d+ bytes|^threads |^kernels |"threads"|tokens/s|tok/s| GB/s|seconds| ms\b|compiler|version).*\n')
 VALUES = re.compile(r'"(isa|seconds|file|path)":("[^"]*"|[-\d.e]+)')
-# Runs whose output is the machine's, the C library's error, or a path that is shortened where it is long.
-RUNS = re.compile(r'ROOT/LICENSE|bench|--self|--attest|--isa|--version|^info\b|^$|machine')
+# Runs whose output is the machine's, the C library's error, the size of a page, or a path that is shortened where it is long.
+RUNS = re.compile(r'ROOT/LICENSE|bench|--self|--attest|--isa|--version|^info\b|^lab .*-o|^$|machine')
 
 
 def plain(text, whole=False):
