@@ -24,7 +24,7 @@ for batch in 1 2 7 64 600; do
     done
 done
 equals "... of the default size" generate "$names" --samples 500
-# Threads that nobody asked for: where none can be started, one does the work.
+# Where no thread can be started and nobody asked for any, one thread does the work.
 if ! nm "$MGPT" 2>/dev/null | grep -q __[at]san &&
     echo 'int pthread_create(void) { return 11; }' | cc -shared -fPIC -x c -o "$tmp/none.so" - 2>"$tmp/err"; then
     equals_after "... without threads" 'export LD_PRELOAD="$tmp/none.so"' generate "$names" --samples 500

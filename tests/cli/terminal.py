@@ -209,7 +209,7 @@ with tempfile.TemporaryDirectory() as directory:
     ref = os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/ref.npz")
     check("... and computes what the program computes",
           str(os.spawnv(os.P_WAIT, MGPT, [MGPT, "check", os.path.join(directory, "asked.gguf"), ref])), "0")
-    # A terminal on one side is none to ask on: nobody would see the question, or answer it.
+    # With a terminal on one side only nothing is asked: nobody would see the question, or could answer it.
     for off in "</dev/null", "2>/dev/null":
         pid, fd = pty.fork()
         if pid == 0:

@@ -390,8 +390,8 @@ TEST(no_circuit_of_padding)
     toy_free(m);
 }
 
-/* Factors of waves, which are at right angles: the order is the strongest wave, whatever the mean of the other side and a
- * token that is left out. */
+/* The factors are waves at right angles to each other. The order is that of the strongest wave: the mean of the other side
+ * and a token that is left out do not change it. */
 static void check_circuit_order(const float strengths[3], size_t strongest, int by_cols)
 {
     enum { WIDE = 8, OUT = 3 };

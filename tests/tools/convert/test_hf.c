@@ -189,7 +189,7 @@ TEST(lfm3_ropes)
     }
 }
 
-/* truncate counts beside the objects for kinds of layers, not inside them. */
+/* The key truncate is read beside the objects for kinds of layers, not inside them. */
 TEST(truncate)
 {
 #define YARN_OF(more)                                                                              \

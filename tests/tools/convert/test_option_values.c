@@ -205,7 +205,7 @@ TEST(option_values)
 
 /* ---- answers ---- */
 
-/* What is typed after --ask: a number is one to its end and in its option's range, a word is one of the list. */
+/* What is typed after --ask is an answer if it is a number to its end and in its option's range, or a word of the list. */
 TEST(answers)
 {
     static const struct {
