@@ -133,6 +133,7 @@ with tempfile.TemporaryDirectory() as directory:
     seen = t.keys("\r", '"  ahead')
     check("pasted commands run one by one", seen, "10 of 256, 2 ahead")
     check("... each of them", seen, '"  ahead')
+    t.read("\x1b[?2004h10> ")  # before it the terminal itself would echo the keys and take Ctrl-C
     t.keys("\x1b[200~So\rit", "it")
     t.keys("\x03", "\x1b[?2004h10> ")  # what is typed before the next prompt is a part of the line that Ctrl-C ends
     check("Ctrl-C ends a paste: Enter is Enter again", t.keys("/top 1\r", "entropy"), "entropy")
