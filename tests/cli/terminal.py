@@ -93,6 +93,7 @@ with tempfile.TemporaryDirectory() as directory:
     for file in ["folder/one.session", "folder/.hidden", "table.txt", "with space"]:
         open(os.path.join(directory, file), "w").close()
     t = Terminal(directory, "0> ", MGPT, "repl", os.path.join(ROOT, "weights/names.gguf"))
+    check("at the prompt keys are read one by one", str(termios.tcgetattr(t.fd)[3] & termios.ICANON), "0")
     for typed, completed in [("/atte", "/attention "), ("/loa", "/load "), ("/load fo", "/load folder/"),
                              ("/load folder/o", "/load folder/one.session "), ("/load folder/.h", "/load folder/.hidden "),
                              ("/save ta", "/save table.txt "), ("/save\x16\tta", "/save\x16\ttable.txt "),
@@ -133,7 +134,7 @@ with tempfile.TemporaryDirectory() as directory:
     seen = t.keys("\r", '"  ahead')
     check("pasted commands run one by one", seen, "10 of 256, 2 ahead")
     check("... each of them", seen, '"  ahead')
-    t.read("\x1b[?2004h10> ")  # before it the terminal itself would echo the keys and take Ctrl-C
+    t.read("\x1b[?2004h10> ")  # before it the terminal itself echoes keys and takes Ctrl-C
     t.keys("\x1b[200~So\rit", "it")
     t.keys("\x03", "\x1b[?2004h10> ")  # what is typed before the next prompt is a part of the line that Ctrl-C ends
     check("Ctrl-C ends a paste: Enter is Enter again", t.keys("/top 1\r", "entropy"), "entropy")

@@ -324,6 +324,7 @@ static char *edited(struct line_reader *reader, const char *prompt)
         free(reader->line);
         interrupt_catch();
         catch_continue(on_continue);
+        rl_prep_terminal(1); /* libedit's own comes after the prompt: keys would be echoed twice */
         set_paste(PASTE_ON);
         reader->line = readline(prompt);
         set_paste(PASTE_OFF);
