@@ -105,7 +105,8 @@ def lead(tell, term, command):
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         os.tcsetpgrp(0, os.getpid())
         signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-        time.sleep(0.05)  # the size is set by then
+        while fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)) == bytes(8):  # View sets the size
+            time.sleep(0.001)
         os.execv(command[0], command)
     os.write(tell, struct.pack("i", pid))
     while True:
@@ -271,10 +272,10 @@ def main():
     for _ in range(150):  # more draws than the terminal takes before they are read: signals meet a blocked write
         os.kill(v.pid, signal.SIGWINCH)
         time.sleep(0.005)
-    data = b""
-    while select.select([v.fd], [], [], 0.3)[0]:
+    data, draws = b"", []
+    while select.select([v.fd], [], [], 0.3 if len(set(draws)) == 1 else 10)[0]:
         data += os.read(v.fd, 65536)
-    draws = data.split(b"\x1b[0m\x1b[2J")[1:]
+        draws = data.split(b"\x1b[0m\x1b[2J")[1:]
     holds("signals lose nothing of a draw", 1 < len(draws) < 150 and len(set(draws)) == 1, [len(d) for d in draws])
     v.keys(":/quit\r")
     holds("/quit ends it", v.end() == (0, True))

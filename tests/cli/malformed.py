@@ -26,7 +26,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True
 from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, arrays, config_files, get, pickles,  # noqa: E402
@@ -90,10 +89,9 @@ def commands(kind, main):
 
 def idle_bytes():
     """Address space of a program that has a small model open."""
-    p = subprocess.Popen([MGPT, "repl", NAMES, "-t", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-    p.stdin.write(b"/branches\n")
-    p.stdin.flush()
-    time.sleep(0.3)
+    p = subprocess.Popen([MGPT, "repl", NAMES, "-t", "1"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    p.stdin.write(b"/none\n")
+    p.stderr.readline()
     pages = int(get(f"/proc/{p.pid}/statm").split()[0])
     p.communicate(b"")
     return pages * os.sysconf("SC_PAGESIZE")
