@@ -50,21 +50,10 @@ VEC_INLINE ivec ivec_add(ivec a, ivec b)
     return (ivec)((ivec_32)a + (ivec_32)b);
 }
 
-VEC_INLINE ivec ivec_sub(ivec a, ivec b)
-{
-    return (ivec)((ivec_32)a - (ivec_32)b);
-}
-
 /* Shifts 16-bit lanes left, or right if `left` is negative. */
 VEC_INLINE ivec ivec_shift(ivec v, int left)
 {
     return left < 0 ? (ivec)((ivec_16)v >> -left) : (ivec)((ivec_16)v << left);
-}
-
-/* Shifts 32-bit lanes, with their sign. */
-VEC_INLINE ivec ivec_shift_right(ivec v, int n)
-{
-    return (ivec)((ivec_32)v >> n);
 }
 
 VEC_INLINE vec vec_of_ivec(ivec v)
