@@ -87,10 +87,7 @@ static inline float cursor_f32(struct cursor *c)
 
 static inline double cursor_f64(struct cursor *c)
 {
-    uint64_t bits = cursor_u64(c);
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
+    return d_from_bits(cursor_u64(c));
 }
 
 #endif

@@ -8,22 +8,7 @@
 #ifndef MGPT_DMATH_H
 #define MGPT_DMATH_H
 
-#include <stdint.h>
-#include <string.h>
-
-static inline double d_from_bits(uint64_t bits)
-{
-    double d;
-    memcpy(&d, &bits, sizeof d);
-    return d;
-}
-
-static inline uint64_t d_bits(double d)
-{
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
+#include "base/float_bits.h"
 
 /* Nearest integer to x, ties to even, for |x| < 2^51: adding 1.5 * 2^52 rounds away the
  * fraction. */

@@ -8,6 +8,8 @@
  */
 #include "dtype/dtype_ksearch.h"
 
+#include "base/float_bits.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -80,10 +82,7 @@ ROW_DECODER(IQ4_NL, look_up(iq4_values, b + 2, f16_at(b), y))
 /* 2^(e - 128). A float32 with exponent field e would be 2^(e - 127); e < 2 gives subnormals. */
 static float power_of_two(uint8_t e)
 {
-    uint32_t bits = e < 2 ? UINT32_C(0x200000) << e : (uint32_t)(e - 1) << 23;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    return f32_from_bits(e < 2 ? UINT32_C(0x200000) << e : (uint32_t)(e - 1) << 23);
 }
 
 ROW_DECODER(MXFP4, look_up(mxfp4_values, b + 1, power_of_two(b[0]), y))

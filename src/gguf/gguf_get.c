@@ -191,10 +191,9 @@ int gguf_number(const struct gguf_kv *kv, uint64_t i, double *v)
     struct cursor c = cursor_over(kv->value + i * width, width);
     uint64_t bits = cursor_uint(&c, width);
     if (kv->element == GGUF_F32) {
-        struct cursor again = cursor_over(kv->value + i * width, width);
-        *v = (double)cursor_f32(&again);
+        *v = (double)f32_from_bits((uint32_t)bits);
     } else if (kv->element == GGUF_F64) {
-        memcpy(v, &bits, sizeof *v);
+        *v = d_from_bits(bits);
     } else if (kind == 'i' && bits >> (8 * width - 1)) {
         *v = -(double)((~bits & (UINT64_MAX >> (64 - 8 * width))) + 1);
     } else {

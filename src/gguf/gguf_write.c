@@ -44,9 +44,7 @@ static void append_uint(struct gguf_writer *w, uint8_t **to, uint64_t v, unsigne
 
 static void append_f32(struct gguf_writer *w, uint8_t **to, float v)
 {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    append_uint(w, to, bits, 4);
+    append_uint(w, to, f32_bits(v), 4);
 }
 
 static void append_string(struct gguf_writer *w, uint8_t **to, const char *p, size_t n)
@@ -128,11 +126,8 @@ void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *v, size_
 void gguf_put_f64s(struct gguf_writer *w, const char *key, const double *v, size_t n)
 {
     begin_array(w, key, GGUF_F64, n);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bits;
-        memcpy(&bits, &v[i], sizeof bits);
-        append_uint(w, &w->kv, bits, 8);
-    }
+    for (size_t i = 0; i < n; i++)
+        append_uint(w, &w->kv, d_bits(v[i]), 8);
 }
 
 void gguf_put_bytes(struct gguf_writer *w, const char *key, const void *v, size_t n)

@@ -9,6 +9,7 @@
  * without top-k and top-p one kernel does everything.
  */
 #include "base/error.h"
+#include "base/float_bits.h"
 #include "base/splitmix.h"
 #include "kernels/kernels.h"
 #include "run/session.h"
@@ -25,11 +26,7 @@ enum {
 /* Bit pattern as an unsigned number in numeric order; NaN counts as minus infinity, -0 as 0. */
 static uint32_t logit_key(float logit)
 {
-    uint32_t bits;
-    float f = logit == 0.0f ? 0.0f : logit;
-    memcpy(&bits, &f, sizeof bits);
-    if (logit != logit)
-        bits = 0xFF800000;
+    uint32_t bits = logit != logit ? 0xFF800000 : f32_bits(logit == 0.0f ? 0.0f : logit);
     return bits & 0x80000000 ? ~bits : bits | 0x80000000;
 }
 
@@ -111,10 +108,8 @@ static void count_digits(const struct dist *d, int by_weight, int shift, uint32_
 
 static uint64_t weight_of_key(const struct dist *d, uint32_t key)
 {
-    uint32_t bits = key & 0x80000000 ? key & 0x7FFFFFFF : ~key;
+    float logit = f32_from_bits(key & 0x80000000 ? key & 0x7FFFFFFF : ~key);
     uint64_t w[PANEL];
-    float logit;
-    memcpy(&logit, &bits, sizeof logit);
     return d->kernels->weigh(w, &logit, 1, d->max, d->inverse_t, d->least);
 }
 

@@ -10,6 +10,7 @@
  * U+2581 in a text is indistinguishable from a space: that is SentencePiece's convention.
  */
 #include "base/error.h"
+#include "base/float_bits.h"
 #include "tokenizer/tok_impl.h"
 
 #include <stdlib.h>
@@ -40,9 +41,7 @@ static void spm_close(struct tok *t)
 /* Monotone: the largest score gives the smallest number. */
 static uint32_t order_of(float score)
 {
-    uint32_t bits;
-    score += 0.0f; /* -0 and 0 are equal */
-    memcpy(&bits, &score, sizeof bits);
+    uint32_t bits = f32_bits(score + 0.0f); /* -0 and 0 are equal */
     return bits >> 31 ? bits : ~(bits | UINT32_C(1) << 31);
 }
 
