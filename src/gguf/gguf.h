@@ -132,6 +132,13 @@ int gguf_array(const struct gguf *g, const char *key, enum gguf_type element,
                const struct gguf_kv **kv, mgpt_error *err);
 struct gguf_str gguf_next_string(struct cursor *c);
 
+/* 1 if the string is `text`; if it is a word of a list that has a space before and after each. */
+int gguf_str_is(struct gguf_str s, const char *text);
+int gguf_str_in(struct gguf_str s, const char *words);
+
+/* The order of the bytes; a beginning comes first. */
+int gguf_str_compare(struct gguf_str a, struct gguf_str b);
+
 /* ---- writing: describe everything, then stream the data -------------------------------------- */
 
 struct gguf_writer {

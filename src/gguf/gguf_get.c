@@ -41,19 +41,13 @@ static struct gguf_str name_at(const struct gguf *g, uint32_t i)
     return (struct gguf_str){g->tensors[i].name, strlen(g->tensors[i].name)};
 }
 
-static int compare_names(struct gguf_str a, struct gguf_str b)
-{
-    int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
-    return c ? c : (a.n > b.n) - (a.n < b.n);
-}
-
 static void sift_down(const struct gguf *g, uint32_t *heap, size_t root, size_t n, name_fn *name)
 {
     uint32_t v = heap[root];
     for (size_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
-        if (child + 1 < n && compare_names(name(g, heap[child]), name(g, heap[child + 1])) < 0)
+        if (child + 1 < n && gguf_str_compare(name(g, heap[child]), name(g, heap[child + 1])) < 0)
             child++;
-        if (compare_names(name(g, v), name(g, heap[child])) >= 0)
+        if (gguf_str_compare(name(g, v), name(g, heap[child])) >= 0)
             break;
         heap[root] = heap[child];
         root = child;
@@ -84,7 +78,7 @@ static uint32_t *sorted_indices(const struct gguf *g, size_t n, name_fn *name)
 static size_t find_duplicate(const struct gguf *g, const uint32_t *sorted, size_t n, name_fn *name)
 {
     for (size_t i = 1; i < n; i++)
-        if (compare_names(name(g, sorted[i - 1]), name(g, sorted[i])) == 0)
+        if (gguf_str_compare(name(g, sorted[i - 1]), name(g, sorted[i])) == 0)
             return sorted[i - 1] > sorted[i] ? sorted[i - 1] : sorted[i];
     return n;
 }
@@ -116,7 +110,7 @@ struct name_key {
 static int compare_key(const void *key, const void *index)
 {
     const struct name_key *k = key;
-    return compare_names(k->wanted, k->name(k->g, *(const uint32_t *)index));
+    return gguf_str_compare(k->wanted, k->name(k->g, *(const uint32_t *)index));
 }
 
 /* The index of the entry with that name, or n. */
@@ -256,4 +250,25 @@ struct gguf_str gguf_next_string(struct cursor *c)
     uint64_t n = cursor_u64(c);
     const uint8_t *p = cursor_take(c, n);
     return (struct gguf_str){(const char *)p, p ? (size_t)n : 0};
+}
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+int gguf_str_is(struct gguf_str s, const char *text)
+{
+    return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
+}
+
+int gguf_str_in(struct gguf_str s, const char *words)
+{
+    for (const char *p = words + 1; *p; p += strcspn(p, " ") + 1)
+        if (strcspn(p, " ") == s.n && memcmp(p, s.p, s.n) == 0)
+            return 1;
+    return 0;
+}
+
+int gguf_str_compare(struct gguf_str a, struct gguf_str b)
+{
+    int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
+    return c ? c : (a.n > b.n) - (a.n < b.n);
 }

@@ -55,13 +55,19 @@ static void append_string(struct gguf_writer *w, uint8_t **to, const char *p, si
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-static void begin_kv(struct gguf_writer *w, const char *key, enum gguf_type type)
+static void begin_key(struct gguf_writer *w, struct gguf_str key, enum gguf_type type)
 {
     if (w->out.offset > 0 && !writer_failed(w))
-        err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET, "key %s: put after tensor data", key);
+        err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET, "key %.*s: put after tensor data",
+                (int)key.n, key.p);
     w->n_kv++;
-    append_string(w, &w->kv, key, strlen(key));
+    append_string(w, &w->kv, key.p, key.n);
     append_uint(w, &w->kv, type, 4);
+}
+
+static void begin_kv(struct gguf_writer *w, const char *key, enum gguf_type type)
+{
+    begin_key(w, (struct gguf_str){key, strlen(key)}, type);
 }
 
 static void begin_array(struct gguf_writer *w, const char *key, enum gguf_type element, size_t n)
@@ -138,14 +144,9 @@ void gguf_put_bytes(struct gguf_writer *w, const char *key, const void *v, size_
 
 void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv)
 {
-    size_t n = strlen(GGUF_ALIGNMENT_KEY);
-    if (kv->key.n == n && memcmp(kv->key.p, GGUF_ALIGNMENT_KEY, n) == 0)
+    if (gguf_str_is(kv->key, GGUF_ALIGNMENT_KEY))
         return;
-    if (w->out.offset > 0 && !writer_failed(w))
-        err_set(&w->failed, MGPT_EARG, MGPT_NO_OFFSET, "metadata put after tensor data");
-    w->n_kv++;
-    append_string(w, &w->kv, kv->key.p, kv->key.n);
-    append_uint(w, &w->kv, kv->type, 4);
+    begin_key(w, kv->key, kv->type);
     if (kv->type == GGUF_ARRAY) {
         append_uint(w, &w->kv, kv->element, 4);
         append_uint(w, &w->kv, kv->n, 8);

@@ -82,15 +82,6 @@ static const char tokenizer_keys[] =
     "scores single_word space_alone space_first space_missing suffix user_pieces whole_pieces "
     "word_chars ";
 
-/* 1 for a word of a list, which begins with a space. */
-static int is_word(const char *list, struct gguf_str name)
-{
-    for (const char *p = list + 1; *p; p += strcspn(p, " ") + 1)
-        if (strcspn(p, " ") == name.n && memcmp(p, name.p, name.n) == 0)
-            return 1;
-    return 0;
-}
-
 static int is_only(const struct gguf_kv *kv, double neutral)
 {
     double v;
@@ -133,10 +124,10 @@ static int check_arch_key(const mgpt_model *m, const struct gguf_kv *kv, struct 
                           mgpt_error *err)
 {
     const struct only_key *row = only_keys, *end = row + sizeof only_keys / sizeof *only_keys;
-    while (row < end && (strlen(row->name) != name.n || memcmp(row->name, name.p, name.n) != 0))
+    while (row < end && !gguf_str_is(name, row->name))
         row++;
     if (row == end)
-        return is_word(read_keys, name) ? MGPT_OK
+        return gguf_str_in(name, read_keys) ? MGPT_OK
                                         : refuse_key(kv, "architecture ", m->arch->name, err);
     int reads = (row->knows & (m->arch->knows | KNOWS_ALL)) != 0;
     return reads || is_only(kv, row->neutral) ? MGPT_OK : refuse_value(kv, row, err);
@@ -150,9 +141,9 @@ static int check_key(const mgpt_model *m, const struct gguf_kv *kv, mgpt_error *
     if (!strip_prefix(&name, "mgpt"))
         return MGPT_OK;
     if (!strip_prefix(&name, "tokenizer"))
-        return is_word(own_keys, name) ? MGPT_OK
+        return gguf_str_in(name, own_keys) ? MGPT_OK
                                        : refuse_key(kv, "architecture ", m->arch->name, err);
-    int is_known = strip_prefix(&name, "map") || is_word(tokenizer_keys, name);
+    int is_known = strip_prefix(&name, "map") || gguf_str_in(name, tokenizer_keys);
     return is_known ? MGPT_OK : refuse_key(kv, "the tokenizer", "", err);
 }
 

@@ -41,8 +41,7 @@ static int check_type(const mgpt_model *m, const char *also, mgpt_error *err)
     int found = gguf_string(&m->gguf, "general.type", &s, err);
     if (found <= 0)
         return found;
-    if ((s.n == 5 && memcmp(s.p, "model", 5) == 0) ||
-        (s.n == strlen(also) && memcmp(s.p, also, s.n) == 0))
+    if (gguf_str_is(s, "model") || gguf_str_is(s, also))
         return MGPT_OK;
     return err_set(err, MGPT_EFILE, gguf_find(&m->gguf, "general.type")->offset,
                    "general.type is '%.*s', expected 'model'", (int)(s.n < 40 ? s.n : 40), s.p);

@@ -6,13 +6,6 @@
 #include "base/mem.h"
 #include "model/hyperparams.h"
 
-#include <string.h>
-
-static int gguf_str_is(struct gguf_str s, const char *text)
-{
-    return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
-}
-
 double rope_least_divisor(const mgpt_model *m, double freq)
 {
     double least = freq * (double)m->shape.n_ctx * 0x1p-30;

@@ -1,7 +1,7 @@
 /* Architectures that people have and mgpt does not run, and why. See arch.h. */
 #include "model/arch.h"
 
-#include <string.h>
+#include "gguf/gguf.h"
 
 #define STATE(what) "a token overwrites the state of " what ", so that it cannot be rewound"
 #define DELTA_NETS "most of its layers are gated delta nets"
@@ -33,10 +33,8 @@ static const struct {
 
 const char *arch_why_refused(const char *name, size_t n)
 {
-    int word = n > 0 && !memchr(name, ' ', n);
-    for (size_t i = 0; word && i < sizeof refused / sizeof *refused; i++)
-        for (const char *at = refused[i].names; at[1]; at = strchr(at + 1, ' '))
-            if (strncmp(at + 1, name, n) == 0 && at[n + 1] == ' ')
-                return refused[i].why;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (gguf_str_in((struct gguf_str){name, n}, refused[i].names))
+            return refused[i].why;
     return NULL;
 }

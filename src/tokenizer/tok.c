@@ -42,7 +42,7 @@ static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
         const struct tok_kind *kind;
     } rows[] = {TOK_KINDS(KIND_ROW){"none", NULL}, {"no_vocab", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (model.n == strlen(rows[i].model) && memcmp(model.p, rows[i].model, model.n) == 0) {
+        if (gguf_str_is(model, rows[i].model)) {
             t->kind = rows[i].kind;
             return t->kind != NULL;
         }

@@ -51,8 +51,7 @@ static int read_decoder(struct decoder *d, struct cursor *c, uint64_t *left,
 {
     struct gguf_str name = gguf_next_string(c), *texts[] = {&d->a, &d->b};
     size_t op = 0;
-    while (op < N_DECODER_ROWS && (name.n != strlen(decoder_rows[op].name) ||
-                                   memcmp(name.p, decoder_rows[op].name, name.n) != 0))
+    while (op < N_DECODER_ROWS && !gguf_str_is(name, decoder_rows[op].name))
         op++;
     if (op == N_DECODER_ROWS || *left < 1 + decoder_rows[op].n_texts)
         return refuse_decoder(kv, name, err);

@@ -74,20 +74,14 @@ static int is_end_text(struct gguf_str text)
         " <|endoftext|> <|end_of_text|> <|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> "
         "<|assistant_end|> </s> <eos> <EOT> _<EOT> [EOT] [EOS] <|return|> <|call|> <|flush|> "
         "<|calls|> <end_of_utterance> <\uFF5Cend\u2581of\u2581sentence\uFF5C> ";
-    for (const char *word = ends + 1; *word; word += strcspn(word, " ") + 1)
-        if (text.n == strcspn(word, " ") && memcmp(text.p, word, text.n) == 0)
-            return 1;
-    return 0;
+    return gguf_str_in(text, ends);
 }
 
 static struct tok_entry *find_control(struct tok *t, const char *text)
 {
-    for (size_t i = 0; i < t->n; i++) {
-        const struct gguf_str *s = &t->entries[i].text;
-        if (t->entries[i].type == TOK_CONTROL && s->n == strlen(text) &&
-            memcmp(s->p, text, s->n) == 0)
+    for (size_t i = 0; i < t->n; i++)
+        if (t->entries[i].type == TOK_CONTROL && gguf_str_is(t->entries[i].text, text))
             return &t->entries[i];
-    }
     return NULL;
 }
 

@@ -210,8 +210,6 @@ int tok_specials_split(struct tok_call *c, const struct special_set *set, const 
 size_t tok_strip_left(const char *text, size_t from, size_t to);
 size_t tok_strip_right(const char *text, size_t from, size_t to);
 
-int tok_compare_texts(struct gguf_str a, struct gguf_str b);
-
 /* ---- texts for SentencePiece's models (tok_space.c) ------------------------------------------ */
 
 /* A part of the text as the model sees it: normalised, with U+2581 for spaces. */

@@ -101,7 +101,7 @@ static int by_order(const struct match_row *a, const struct match_row *b)
 static int compare_forward(const void *x, const void *y)
 {
     const struct match_row *a = x, *b = y;
-    int c = tok_compare_texts(a->text, b->text);
+    int c = gguf_str_compare(a->text, b->text);
     return c ? c : by_order(a, b);
 }
 
@@ -123,7 +123,7 @@ static void sort_rows(struct tok_match *m)
         return;
     qsort(m->rows, n, sizeof *m->rows, m->backward ? compare_backward : compare_forward);
     for (size_t i = 0; i < n; i++)
-        if (kept == 0 || tok_compare_texts(m->rows[i].text, m->rows[kept - 1].text) != 0)
+        if (kept == 0 || gguf_str_compare(m->rows[i].text, m->rows[kept - 1].text) != 0)
             m->rows[kept++] = m->rows[i];
     for (size_t i = 0; i < kept; i++)
         m->rows[i].next = 0;

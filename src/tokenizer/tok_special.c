@@ -18,12 +18,6 @@
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-int tok_compare_texts(struct gguf_str a, struct gguf_str b)
-{
-    int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
-    return c ? c : (a.n > b.n) - (a.n < b.n);
-}
-
 static int is_special(const struct tok *t, const struct tok_entry *e)
 {
     int is_found = e->type == TOK_CONTROL || e->type == TOK_UNKNOWN || e->marks & LITERAL ||
@@ -109,7 +103,7 @@ static int normalize_row(struct tok *t, size_t i, uint64_t *limit, mgpt_error *e
  * normalizer did. Nothing changes for pieces that are decoded already (SPELL_SPACES). */
 static void set_piece_source(struct tok_entry *e, struct gguf_str text)
 {
-    if (e->piece != e->text.p || tok_compare_texts(text, e->text) == 0)
+    if (e->piece != e->text.p || gguf_str_compare(text, e->text) == 0)
         return;
     e->piece = text.p;
     e->n_piece = (uint16_t)(text.n < TOK_TOKEN_MAX ? text.n : TOK_TOKEN_MAX);
@@ -231,11 +225,6 @@ int tok_marks_load(struct tok *t, const struct gguf *g, const char *key, unsigne
     return there < 0 ? there : MGPT_OK;
 }
 
-static int text_equals(struct gguf_str text, const char *p)
-{
-    return text.n == strlen(p) && memcmp(text.p, p, text.n) == 0;
-}
-
 /* 1: the model is called Phi-3, in any spelling. */
 static int is_phi3(const struct gguf *g)
 {
@@ -258,8 +247,7 @@ static int load_strips(struct tok *t, const struct gguf *g, mgpt_error *err)
     int phi3 = t->kind == &tok_kind_spm && !gguf_find(g, KEY_RIGHT) && is_phi3(g);
     for (size_t i = 0; phi3 && i < t->specials.n; i++) {
         struct gguf_str text = t->specials.rows[i].text;
-        if (!text_equals(text, "<unk>") && !text_equals(text, "<s>") &&
-            !text_equals(text, "<|endoftext|>"))
+        if (!gguf_str_in(text, " <unk> <s> <|endoftext|> "))
             t->entries[t->specials.rows[i].id].marks |= STRIPS_RIGHT;
     }
     int status = tok_marks_load(t, g, KEY_LEFT, STRIPS_LEFT, err);

@@ -56,7 +56,7 @@ static int next_string(struct steps_reader *r, struct gguf_str *s)
 static int word_index(struct gguf_str s, const char *const *words, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (s.n == strlen(words[i]) && memcmp(s.p, words[i], s.n) == 0)
+        if (gguf_str_is(s, words[i]))
             return (int)i;
     return -1;
 }
