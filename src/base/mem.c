@@ -44,7 +44,7 @@ int arr_reserve_bytes(void **array, size_t element, size_t n)
 int arr_append(char **to, const char *p, size_t n)
 {
     size_t at = arr_len(*to);
-    if (!arr_reserve(*to, at + n))
+    if (!arr_reserve(*to, at + n + 1))
         return 0;
     if (n) {
         memcpy(*to + at, p, n);

@@ -36,7 +36,7 @@ int arr_reserve_bytes(void **array, size_t element, size_t n);
 /* Reserves room for one more and appends; 0 when out of memory. */
 #define arr_push(a, v) (arr_reserve(a, arr_len(a) + 1) && (arr_put(a, v), 1))
 
-/* Appends n bytes to an array of char; 0 when out of memory. */
+/* Appends n bytes to an array of char, which is then not NULL; 0 when out of memory. */
 int arr_append(char **to, const char *p, size_t n);
 
 /* n * each bytes, aligned to 64 and zeroed; NULL when out of memory or n * each overflows. Free

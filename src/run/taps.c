@@ -165,17 +165,13 @@ int mgpt_tap(mgpt_session *s, uint64_t points, mgpt_tap_fn *fn, void *user, mgpt
 
 size_t mgpt_point_name(mgpt_point point, int32_t layer, char *buf, size_t cap)
 {
-    char name[64];
+    char name[64] = "";
     size_t n = 0;
     if ((unsigned)point < MGPT_N_POINTS && names[point][0] == '.')
         n = text_format(name, sizeof name, "blocks.%d%s", layer, names[point]);
     else if ((unsigned)point < MGPT_N_POINTS)
         n = text_format(name, sizeof name, "%s", names[point]);
-    name[n] = 0;
-    if (cap > 0 && buf) {
-        size_t fits = n < cap ? n : cap - 1;
-        memcpy(buf, name, fits);
-        buf[fits] = 0;
-    }
+    if (cap > 0 && buf)
+        text_format(buf, cap, "%s", name);
     return n;
 }

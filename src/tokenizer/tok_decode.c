@@ -85,17 +85,6 @@ static int read_decoders(struct tok_decoders *d, const struct gguf *g, mgpt_erro
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-static int decoded_put(char **out, const char *p, size_t n)
-{
-    size_t at = arr_len(*out);
-    if (!arr_reserve(*out, at + n + 1))
-        return 0;
-    if (n)
-        memcpy(*out + at, p, n);
-    arr_set_len(*out, at + n);
-    return 1;
-}
-
 static int text_at(const char *p, size_t n, const char *text, size_t n_text)
 {
     return n_text > 0 && n >= n_text && memcmp(p, text, n_text) == 0;
@@ -106,7 +95,7 @@ static int replace_text(const struct decoder *d, const char *p, size_t n, char *
     int ok = 1;
     for (size_t i = 0; i < n && ok;) {
         int is_match = text_at(p + i, n - i, d->a.p, d->a.n);
-        ok = is_match ? decoded_put(out, d->b.p, d->b.n) : decoded_put(out, p + i, 1);
+        ok = is_match ? arr_append(out, d->b.p, d->b.n) : arr_append(out, p + i, 1);
         i += is_match ? d->a.n : 1;
     }
     return ok;
@@ -132,7 +121,7 @@ static int clean_text(const char *p, size_t n, char **out)
                                            {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
                                            {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"},
                                            {" 've", "'ve"}, {" 're", "'re"}};
-    if (!decoded_put(out, p, n))
+    if (!arr_append(out, p, n))
         return 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         arr_set_len(*out, shorten_text(*out, arr_len(*out), texts[i][0], texts[i][1]));
@@ -142,7 +131,7 @@ static int clean_text(const char *p, size_t n, char **out)
 static int decode_bytes(const char *p, size_t n, char **out)
 {
     size_t at = arr_len(*out);
-    if (!decoded_put(out, p, n)) /* the room: bytes are never more */
+    if (!arr_append(out, p, n)) /* the room: bytes are never more */
         return 0;
     arr_set_len(*out, at + tok_decode_alphabet((struct gguf_str){p, n}, *out + at));
     return 1;
@@ -156,14 +145,14 @@ static int decode_step(const struct decoder *d, const struct tok_entry *e, const
         return replace_text(d, p, n, out);
     case DECODE_BYTES:
         if (e->type == TOK_USER && e->piece == e->text.p)
-            return decoded_put(out, p, n);
+            return arr_append(out, p, n);
         return decode_bytes(p, n, out);
     case DECODE_LEAD:
-        return decoded_put(out, d->a.p, d->a.n) && decoded_put(out, p, n);
+        return arr_append(out, d->a.p, d->a.n) && arr_append(out, p, n);
     case DECODE_UNPREFIX:
         if (text_at(p, n, d->a.p, d->a.n))
-            return decoded_put(out, p + d->a.n, n - d->a.n);
-        return decoded_put(out, " ", 1) && decoded_put(out, p, n);
+            return arr_append(out, p + d->a.n, n - d->a.n);
+        return arr_append(out, " ", 1) && arr_append(out, p, n);
     default:
         return clean_text(p, n, out);
     }
@@ -175,7 +164,7 @@ static int decode_entry(const struct tok_decoders *d, const struct tok_entry *e,
     int ok = arr_reserve(a[0], e->n_piece + 1u) && arr_reserve(a[1], e->n_piece + 1u);
     if (ok)
         arr_set_len(a[0], 0);
-    ok = ok && decoded_put(&a[0], e->piece, e->n_piece);
+    ok = ok && arr_append(&a[0], e->piece, e->n_piece);
     for (size_t i = 0; i < d->n && ok; i++) {
         arr_set_len(a[1], 0);
         ok = decode_step(&d->steps[i], e, a[0], arr_len(a[0]), &a[1]);
@@ -196,9 +185,9 @@ static int decode_all(struct tok *t, const struct tok_decoders *d, char **all, c
         size_t at = arr_len(*all);
         char byte;
         if (e->type == TOK_BYTE)
-            status = tok_byte_piece(e, &byte) && decoded_put(all, &byte, 1) ? 1 : 0;
+            status = tok_byte_piece(e, &byte) && arr_append(all, &byte, 1) ? 1 : 0;
         else if (e->type == TOK_NORMAL || e->type == TOK_USER)
-            status = decode_entry(d, e, a) && decoded_put(all, a[0], arr_len(a[0])) ? 1 : 0;
+            status = decode_entry(d, e, a) && arr_append(all, a[0], arr_len(a[0])) ? 1 : 0;
         else
             status = 1;
         if (!status)

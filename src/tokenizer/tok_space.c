@@ -88,10 +88,8 @@ static int put_normal_text(void *user, struct gguf_str text)
         return err_set(to->c->err, MGPT_ETEXT, MGPT_NO_OFFSET,
                        "the text becomes longer than %zu bytes when it is normalised",
                        TOK_TEXT_MAX);
-    if (!arr_reserve(to->text, at + text.n + 1))
+    if (!arr_append(&to->text, text.p, text.n))
         return err_memory(to->c->err, "a copy of the text", at + text.n);
-    memcpy(to->text + at, text.p, text.n);
-    arr_set_len(to->text, at + text.n);
     return MGPT_OK;
 }
 

@@ -81,7 +81,6 @@ static int build_set(struct special_set *set, mgpt_error *err)
 static int normalize_row(struct tok *t, size_t i, uint64_t *limit, mgpt_error *err)
 {
     const struct tok_special *row = &t->normal_specials.rows[i];
-    size_t at = arr_len(t->special_texts);
     mgpt_error why = {0};
     char *out = NULL;
     int at_start = 1;
@@ -89,12 +88,8 @@ static int normalize_row(struct tok *t, size_t i, uint64_t *limit, mgpt_error *e
     if (status < 0) /* MGPT_ETEXT of a text is MGPT_EFILE of a file */
         err_set(err, status == MGPT_ETEXT ? status = MGPT_EFILE : status, MGPT_NO_OFFSET,
                 KEY_NORMALIZED ": token %u: %s", (unsigned)row->id, why.text);
-    if (status == MGPT_OK && !arr_reserve(t->special_texts, at + arr_len(out) + 1))
+    if (status == MGPT_OK && !arr_append(&t->special_texts, out, arr_len(out)))
         status = err_memory(err, "the special tokens", arr_len(out));
-    if (status == MGPT_OK && arr_len(out) > 0) {
-        memcpy(t->special_texts + at, out, arr_len(out));
-        arr_set_len(t->special_texts, at + arr_len(out));
-    }
     arr_free(out);
     return status;
 }
