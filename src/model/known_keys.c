@@ -128,7 +128,7 @@ static int check_arch_key(const mgpt_model *m, const struct gguf_kv *kv, struct 
         row++;
     if (row == end)
         return gguf_str_in(name, read_keys) ? MGPT_OK
-                                        : refuse_key(kv, "architecture ", m->arch->name, err);
+                                            : refuse_key(kv, "architecture ", m->arch->name, err);
     int reads = (row->knows & (m->arch->knows | KNOWS_ALL)) != 0;
     return reads || is_only(kv, row->neutral) ? MGPT_OK : refuse_value(kv, row, err);
 }
@@ -142,7 +142,7 @@ static int check_key(const mgpt_model *m, const struct gguf_kv *kv, mgpt_error *
         return MGPT_OK;
     if (!strip_prefix(&name, "tokenizer"))
         return gguf_str_in(name, own_keys) ? MGPT_OK
-                                       : refuse_key(kv, "architecture ", m->arch->name, err);
+                                           : refuse_key(kv, "architecture ", m->arch->name, err);
     int is_known = strip_prefix(&name, "map") || gguf_str_in(name, tokenizer_keys);
     return is_known ? MGPT_OK : refuse_key(kv, "the tokenizer", "", err);
 }
