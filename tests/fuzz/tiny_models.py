@@ -282,7 +282,7 @@ def smaller_config(config, new, layers):
         if key == "v_head_dim" and not config.get("kv_lora_rank"):
             value = 3
         if key == "rope_parameters" and "sliding_attention" in value:
-            value = {kind: dict(rope, partial_rotary_factor=0.5) if rope.get("partial_rotary_factor", 1) not in (0.5, 1.0) else rope for kind, rope in value.items()}
+            value = {kind: dict(rope, partial_rotary_factor=0.5) if rope and rope.get("partial_rotary_factor", 1) not in (0.5, 1.0) else rope for kind, rope in value.items()}
         if key == "attention_types":
             value = [[["global"], layers]]
         if key == "rope_parameters" and "partial_rotary_factor" in value:

@@ -212,6 +212,15 @@ def exaone4(d):
                             rope_parameters=d.rope('default default llama3 linear'))
 
 
+def cohere_compass(d):
+    keys = d.shape()
+    types, full = d.layer_types(), d.of([None, None, d.rope()])
+    types = types if not full or d.chance(0.3) else ['full_attention'] * d.layers
+    return hf.CohereCompassTextConfig(
+        **keys, logit_scale=d.of([None, d.real(0.05, 1)]), sliding_window=d.r.randint(1, 30), layer_types=types,
+        rope_parameters={'full_attention': full, 'sliding_attention': d.rope()}, **d.bias('attention_bias'))
+
+
 # Programs that transformers does not have, as others' models under their names.
 REWRITE = {'exaone': renamed.as_exaone, 'minicpm': renamed.as_minicpm}
 
@@ -253,6 +262,7 @@ TYPES = {
         logit_scale=d.real(0.05, 1), **d.bias('attention_bias', 'use_qk_norm'))),
     'cohere2': plain(hf.Cohere2Config, more=lambda d: dict(
         logit_scale=d.real(0.05, 1), sliding_window=9, layer_types=d.of([None, d.layer_types()]))),
+    'cohere_compass_text': cohere_compass,
     'arcee': plain(hf.ArceeConfig, more=lambda d: dict(
         hidden_act=d.act('relu2'), **d.bias('attention_bias', 'mlp_bias'))),
     'nemotron': plain(hf.NemotronConfig, wide=True, more=lambda d: partial(d, 'attention_bias', 'mlp_bias')),

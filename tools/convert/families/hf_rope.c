@@ -187,6 +187,9 @@ struct hf_rope hf_rope_read(struct hf_model *m, const struct hf_rope_keys *keys,
     struct hf_rope rope = {.factor = 1};
     m->at = rope_object(m, layer);
     rope.type = hf_word(m, hf_get(m, "rope_type") ? "rope_type" : "type", "default");
+    if (layer && isnan(keys->theta_absent) && !hf_get(m, "rope_theta") &&
+        !hf_value(m->cfg.text, keys->theta))
+        hf_stop(m, "rope_parameters: %s: %s: missing", layer, keys->theta);
     rope.theta = read_either(m, "rope_theta", keys->theta, keys->theta_absent);
     rope.rotated = read_either(m, part, keys->rotated, keys->rotated_absent);
     /* Transformers 5 writes the rotated part of a head into the object and leaves it where it was,
@@ -253,7 +256,7 @@ void hf_rope(struct hf_model *m)
     const struct hf_rope_keys *keys = m->family->rope;
     if (!keys)
         return;
-    m->rope = hf_rope_read(m, keys, m->family->windowed ? "full_attention" : NULL);
+    m->rope = hf_rope_read(m, keys, hf_rope_layer(m));
     if (keys->rotated_absent == 1 && m->rope.rotated != 1 && !m->family->partial_rope)
         hf_stop(m, "%s: only 1 is supported for this model type", keys->rotated);
     uint64_t hd = m->family->latent ? hp->n_rot : state_size(hp, 'H');

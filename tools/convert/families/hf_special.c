@@ -55,6 +55,16 @@ void hf_gemma_scale(struct hf_model *m)
         m->c->hp.attn_scale = (float)(1.0 / sqrt(scalar));
 }
 
+const char *hf_rope_layer(struct hf_model *m)
+{
+    const struct arch *arch = arch_find(m->family->arch, strlen(m->family->arch));
+    const json_t *full = json_object_get(hf_get(m, "rope_parameters"), "full_attention");
+    if (!m->family->windowed)
+        return NULL;
+    return arch->rope_windowed && !json_is(full, JSON_OBJECT) ? "sliding_attention"
+                                                              : "full_attention";
+}
+
 struct hf_rope hf_local_rope(struct hf_model *m, const struct hf_rope_keys *keys)
 {
     struct hf_rope local = hf_rope_read(m, keys, "sliding_attention");

@@ -43,6 +43,8 @@ void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first);
 /* Gives windows to layers if use_sliding_window is true: by layer_types, or from max_window_layers on. */
 hf_step_fn hf_used_windows;
 
+hf_step_fn hf_cohere_compass;
+
 /* Windows become attention.sliding_window_pattern. */
 hf_step_fn hf_window_flags;
 
@@ -56,6 +58,10 @@ size_t hf_layer_kind(struct hf_model *m, uint32_t i, const char *const kinds[3])
 int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no);
 
 /* ---- hf_special.c ---------------------------------------------------------------------------- */
+
+/* The kind of layers whose settings are the model's, where there are some for each kind: those with a window, where others
+ * are not rotated and have none. */
+const char *hf_rope_layer(struct hf_model *m);
 
 /* The rope of layers with a window, which has no scaling. */
 struct hf_rope hf_local_rope(struct hf_model *m, const struct hf_rope_keys *keys);

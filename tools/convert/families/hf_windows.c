@@ -124,6 +124,23 @@ void hf_granite_swa(struct hf_model *m)
     hp->roped = roped;
 }
 
+/* Only layers whose kind has settings of rope are rotated: those with a window, or, where none has one, all. */
+void hf_cohere_compass(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    int windowed = !hp->windows,
+        full = hf_value(hf_get(m, "rope_parameters"), "full_attention") != NULL;
+    for (uint32_t i = 0; hp->windows && i < hp->n_layer; i++)
+        windowed |= hp->windows[i] > 0;
+    if (full && windowed)
+        hf_stop(m, "rope_parameters: full_attention: only null is supported next to windows");
+    if (!full)
+        return;
+    hp->arch = "command-r";
+    hp->window = 0;
+    hp->windows = NULL;
+}
+
 /* Such files state a window that is in use only when another key says so. */
 void hf_used_windows(struct hf_model *m)
 {
