@@ -396,6 +396,10 @@ def models():
             layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
             rope_parameters=rope(10000.0)), dict(
             what="Cohere's layers with half of shared experts and 2 of 5; the plain first layer is rotated", patterns=())),
+        "aria": (113, hf.AriaTextConfig(
+            **shape(20, 2, 1, 9), rms_norm_eps=1e-6, moe_num_experts=5, moe_topk=2, moe_num_shared_experts=3,
+            rope_parameters=rope(5e6)), dict(
+            what="2 of 5 experts by softmax, stored [in, out], and three shared ones", patterns=(), qk=(1,))),
         "cohere_compass": (112, hf.CohereCompassTextConfig(
             **shape(24, 4, 2, 18, layers=4), layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.5, sliding_window=7,
             layer_types=["sliding_attention"] * 3 + ["full_attention"], rope_parameters={

@@ -262,6 +262,9 @@ TYPES = {
         logit_scale=d.real(0.05, 1), **d.bias('attention_bias', 'use_qk_norm'))),
     'cohere2': plain(hf.Cohere2Config, more=lambda d: dict(
         logit_scale=d.real(0.05, 1), sliding_window=9, layer_types=d.of([None, d.layer_types()]))),
+    'aria_text': plain(hf.AriaTextConfig, more=lambda d: dict(
+        moe_num_experts=d.of([2, 5, 8]), moe_topk=d.of([1, 2]), moe_num_shared_experts=d.of([1, 2]),
+        hidden_act=d.of(['silu'] * 9 + ['gelu']), **d.bias('attention_bias'))),
     'cohere_compass_text': cohere_compass,
     'arcee': plain(hf.ArceeConfig, more=lambda d: dict(
         hidden_act=d.act('relu2'), **d.bias('attention_bias', 'mlp_bias'))),

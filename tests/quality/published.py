@@ -127,6 +127,10 @@ OURS = {
                              rope_scaling=dict(type='longrope', short_factor=[1.0, 1.5, 2.0], long_factor=[1.0, 3.0, 9.0]),
                              original_max_position_embeddings=48, partial_rotary_factor=0.75, num_key_value_heads=2,
                              embd_pdrop=0.0, resid_pdrop=0.0),
+    'aria': dict(model_type='aria', architectures=['AriaForConditionalGeneration'], image_token_index=39,
+                 projector_patch_to_query_dict={4: 2}, vision_config=SIGHT | dict(model_type='idefics3_vision'),
+                 text_config=less(LLAMA, 'architectures', 'rms_norm_eps', model_type='aria_text', moe_intermediate_size=44, rope_theta=5e6,
+                                  moe_num_experts=4, moe_topk=2, moe_num_shared_experts=2, num_key_value_heads=2)),
     'north micro vision': dict(model_type='cohere_compass', architectures=['CohereCompassForConditionalGeneration'], tie_word_embeddings=True,
                                **TOKENS, vision_config=dict(depth=1, hidden_size=16, out_hidden_size=32, num_heads=2, intermediate_size=16,
                                                             num_position_embeddings=16, deepstack_visual_indexes=[0]),
@@ -162,7 +166,7 @@ def make(directory, config, seed):
     cfg = hf.AutoConfig.from_pretrained(directory)
     sees = config['model_type'] != 'phi4_multimodal' and {'vision_config', 'vq_config'} & config.keys()
     kind = hf.AutoModelForImageTextToText if sees else hf.AutoModelForCausalLM
-    model = kind.from_config(cfg, attn_implementation='eager', dtype=torch.float32).eval()
+    model = kind.from_config(cfg, attn_implementation='eager', experts_implementation='eager', dtype=torch.float32).eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
             wide = p.dim() >= 2

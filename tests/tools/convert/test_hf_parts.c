@@ -72,6 +72,8 @@ TEST(text_parts)
          "model.visual.merger.norm.weight"},
         {"cohere_compass", "cohere_compass", "text_config", "cohere_compass_text",
          "model.language_model.", "model.visual.merger.norm.weight"},
+        {"aria", "aria", "text_config", "aria_text", "language_model.model.",
+         "multi_modal_projector.query"},
         {"qwen3", "moss_transcribe_diarize", "text_config", "qwen3", "model.language_model.",
          "model.audio_tower.layer_norm.weight"},
         {"qwen2_window", "got_ocr2", "text_config", "qwen2", "language_model.model.",

@@ -39,10 +39,11 @@ static void put_named(struct hf_model *m, uint32_t layer, const char *stem, cons
 
 #define GATE_UP                                                                                    \
     "mlp.experts.gate_up_proj block_sparse_moe.experts.gate_up_proj "                              \
-    "block_sparse_moe.input_linear.weight feed_forward.experts.gate_up_proj"
+    "block_sparse_moe.input_linear.weight feed_forward.experts.gate_up_proj "                      \
+    "mlp.experts.fc1.weight"
 #define DOWN                                                                                       \
     "mlp.experts.down_proj block_sparse_moe.experts.down_proj "                                    \
-    "block_sparse_moe.output_linear.weight feed_forward.experts.down_proj"
+    "block_sparse_moe.output_linear.weight feed_forward.experts.down_proj mlp.experts.fc2.weight"
 
 /* One matrix of an expert: part `first` of `of` parts of its rows in the tensor of all experts, or a
  * tensor of its own, in one of two folders. */
@@ -98,6 +99,28 @@ static const struct state_tensor *own_matrix(struct hf_model *m, uint32_t layer,
                          strcmp(in, "mlp") == 0 ? x->in_mlp : x->in_block);
 }
 
+void hf_split_experts(struct hf_model *m, const struct state_tensor *t, uint64_t n_in,
+                      uint64_t n_out, struct state_part *parts)
+{
+    const uint64_t X = m->c->hp.n_expert;
+    struct state_tensor *views = ckpt_new(m->c, X, sizeof *views);
+    if (t->n_dims != 3 || t->shape[0] != X || t->shape[1] != n_in || t->shape[2] != n_out)
+        ckpt_stop_tensor(m->c, t->name, "expected [%llu, %llu, %llu]", (unsigned long long)X,
+                         (unsigned long long)n_in, (unsigned long long)n_out);
+    for (uint64_t e = 0; e < X; e++) {
+        const uint64_t skipped = e * t->strides[0] * state_type_bytes(t->type);
+        views[e] = (struct state_tensor){.name = t->name,
+                                         .type = t->type,
+                                         .n_dims = 2,
+                                         .shape = {n_in, n_out},
+                                         .strides = {t->strides[1], t->strides[2]},
+                                         .bytes = {t->bytes.data + skipped, 0}};
+        parts[e] = *parts;
+        parts[e].tensor = &views[e];
+        parts[e].transposed = 1;
+    }
+}
+
 static void put_experts(struct hf_model *m, uint32_t layer, const struct expert_matrix *x)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
@@ -106,7 +129,11 @@ static void put_experts(struct hf_model *m, uint32_t layer, const struct expert_
     const struct state_tensor *all = find_one(m, layer, x->all);
     struct state_part *parts = ckpt_new(m->c, n, sizeof *parts);
     struct state_tensor matrix;
-    if (all) {
+    int apart = !all || m->family->put.call == hf_put_transposed_mlps;
+    if (all && apart) {
+        *parts = (struct state_part){.first = x->first * rows, .n_rows = rows};
+        hf_split_experts(m, all, n_in, rows * x->of, parts);
+    } else if (all) {
         matrix = as_matrix(m, all, rows * x->of, n_in);
         *parts = (struct state_part){.tensor = &matrix,
                                      .first = x->first * rows,
@@ -117,7 +144,7 @@ static void put_experts(struct hf_model *m, uint32_t layer, const struct expert_
     for (uint32_t i = 0; !all && i < n; i++)
         parts[i] = (struct state_part){
             .tensor = hf_shaped(m, own_matrix(m, layer, i, x), rows, n_in), .n_rows = rows};
-    struct ckpt_tensor *t = hf_add(m, layer, x->stem, n_in, parts, all ? 1 : n);
+    struct ckpt_tensor *t = hf_add(m, layer, x->stem, n_in, parts, apart ? n : 1);
     t->n_dims = 3;
     t->dims[2] = n;
     t->dims[1] /= n;
@@ -272,6 +299,11 @@ void hf_put_mlps(struct hf_model *m)
 }
 
 void hf_put_axk1(struct hf_model *m)
+{
+    hf_put_mlps(m);
+}
+
+void hf_put_transposed_mlps(struct hf_model *m)
 {
     hf_put_mlps(m);
 }

@@ -122,29 +122,6 @@ static const struct oss_matrix {
                 {"ffn_up_exps", "gate_up_proj", 1, 2, 0},
                 {"ffn_down_exps", "down_proj", 0, 1, 1}};
 
-/* The matrices of all experts, transposed, as a part each. */
-static void split_experts(struct hf_model *m, const struct state_tensor *t,
-                          const struct oss_matrix *x, uint64_t n_in, struct state_part *parts)
-{
-    const uint64_t X = m->c->hp.n_expert, n_out = parts->n_rows;
-    struct state_tensor *views = ckpt_new(m->c, X, sizeof *views);
-    if (t->n_dims != 3 || t->shape[0] != X || t->shape[1] != n_in || t->shape[2] != n_out * x->step)
-        ckpt_stop_tensor(m->c, t->name, "expected [%llu, %llu, %llu]", (unsigned long long)X,
-                         (unsigned long long)n_in, (unsigned long long)(n_out * x->step));
-    for (uint64_t e = 0; e < X; e++) {
-        const uint64_t skipped = e * t->strides[0] * state_type_bytes(t->type);
-        views[e] = (struct state_tensor){.name = t->name,
-                                         .type = t->type,
-                                         .n_dims = 2,
-                                         .shape = {n_in, n_out * x->step},
-                                         .strides = {t->strides[1], t->strides[2]},
-                                         .bytes = {t->bytes.data + skipped, 0}};
-        parts[e] = *parts;
-        parts[e].tensor = &views[e];
-        parts[e].transposed = 1;
-    }
-}
-
 static void put_oss_matrix(struct hf_model *m, uint32_t layer, const struct oss_matrix *x)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
@@ -157,7 +134,8 @@ static void put_oss_matrix(struct hf_model *m, uint32_t layer, const struct oss_
     if (packed)
         parts->n_rows *= X;
     else
-        split_experts(m, hf_tensor(m, "layers.%u.mlp.experts.%s", layer, x->name), x, n_in, parts);
+        hf_split_experts(m, hf_tensor(m, "layers.%u.mlp.experts.%s", layer, x->name), n_in,
+                         n_out * x->step, parts);
     struct ckpt_tensor *t = hf_add(m, layer, x->stem, n_in, parts, packed ? 1 : X);
     t->n_dims = 3;
     t->dims[1] = n_out;

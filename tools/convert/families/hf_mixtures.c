@@ -154,6 +154,17 @@ void hf_dbrx(struct hf_model *m)
     hf_off(m, "uniform_expert_assignment");
 }
 
+/* Experts have SiLU whatever hidden_act says, which is of the shared ones. */
+void hf_aria(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->n_ff_expert = hp->n_ff;
+    hp->expert_norm = 1;
+    read_shared(m, "moe_num_shared_experts", 2);
+    if (hp->activation)
+        hf_stop(m, "hidden_act: only silu is supported");
+}
+
 /* One width for experts, another for plain layers, which are rotated. */
 void hf_cohere2_moe(struct hf_model *m)
 {
