@@ -106,19 +106,20 @@ def test_circuits(root, name):
         model.blocks[0].attn.W_q
 
 
+@pytest.mark.parametrize("layer", (0, 1))
 @pytest.mark.parametrize("name", MODELS)
-def test_results_of_heads(root, name):
+def test_results_of_heads(root, name, layer):
     """hook_result is z W_O, its sum is hook_attn_out; a hook on it is one on z, and one that changes nothing changes no bit."""
     model = mgpt.Model(root / f"tests/golden/{name}")
-    tokens, name = [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]], "blocks.1.attn.hook_result"
+    tokens, name = [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]], f"blocks.{layer}.attn.hook_result"
     assert name not in model.hook_names
     before = model.run_with_cache(tokens)[0]
     model.set_use_attn_result(True)
-    assert model.hook_names.index(name) == model.hook_names.index("blocks.1.hook_attn_out") - 1
+    assert model.hook_names.index(name) == model.hook_names.index(f"blocks.{layer}.hook_attn_out") - 1
     logits, cache = model.run_with_cache(tokens)
     assert logits.tobytes() == before.tobytes()
     assert cache[name].shape == (2, 5, model.cfg.n_heads, model.cfg.d_model)
-    assert np.allclose(cache["result", 1], np.einsum("bthd,hde->bthe", cache["z", 1], model.W_O[1]), atol=1e-5)
+    assert np.allclose(cache["result", layer], np.einsum("bthd,hde->bthe", cache["z", layer], model.W_O[layer]), atol=1e-5)
     every = np.concatenate([np.moveaxis(cache["result", i], -2, 0) for i in range(model.cfg.n_layers)])
     assert np.allclose(every * model.info.residual_scale, cache.stack_head_results(), atol=1e-5)
     assert model.run_with_hooks(tokens, [(name, lambda v, hook: v.copy())]).tobytes() == before.tobytes()
@@ -127,12 +128,12 @@ def test_results_of_heads(root, name):
         value[:, :, 1] = 0
 
     seen = []
-    for where in (name, "blocks.1.attn.hook_z"):
-        keep = [(where, silence), ("blocks.1.hook_attn_out", lambda v, hook: seen.append(v.copy()))]
+    for where in (name, f"blocks.{layer}.attn.hook_z"):
+        keep = [(where, silence), (f"blocks.{layer}.hook_attn_out", lambda v, hook: seen.append(v.copy()))]
         seen.append(model.run_with_hooks(tokens, keep))
-    assert np.allclose(seen[0], seen[2], atol=2e-5 * np.abs(seen[2]).max()) and not np.allclose(seen[0], cache["attn_out", 1])
+    assert np.allclose(seen[0], seen[2], atol=2e-5 * np.abs(seen[2]).max()) and not np.allclose(seen[0], cache["attn_out", layer])
     assert np.allclose(seen[1], seen[3], atol=2e-5 * np.abs(before).max()) and not np.allclose(seen[1], before, atol=1e-3)
-    changed = model.run_with_cache(tokens, name, hooks=[("blocks.1.attn.hook_z", silence)])[1][name]
+    changed = model.run_with_cache(tokens, name, hooks=[(f"blocks.{layer}.attn.hook_z", silence)])[1][name]
     assert not changed[:, :, 1].any() and changed[:, :, 0].tobytes() == cache[name][:, :, 0].tobytes()
     model.use_attn_result = False
     assert name not in model.hook_names
