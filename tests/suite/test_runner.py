@@ -317,6 +317,9 @@ class Runner(unittest.TestCase):
             self.assertIn(word, both)
         self.assertEqual("%08x" % zlib.crc32(both.encode()), "cdee288e")  # a change of the page: look at it
         self.assertIn("NMSE", pages[0])
+        self.run_suite("run", self.dir, *self.command, *self.common, "--case", "^right$", "--html", self.dir / "one.html", status=0)
+        for said in ("<p>Nothing is wrong.", "<p>Nothing is refused."):
+            self.assertIn(said, (self.dir / "one.html").read_text())
         (self.dir / "0.json").write_text("{}")
         self.assertIn("not a result", self.run_suite("table", self.dir / "0.json", "--html", self.dir / "x", status=3))
 
