@@ -287,19 +287,37 @@ TEST(threads_refused)
     threads_forbidden = 0;
 }
 
-TEST(sentencepiece)
+/* Each kind of vocabulary, and each table that one can have. */
+TEST(vocabularies)
 {
-    struct tok_file f = {0};
-    mgpt_error err = {0};
-    int done = 0;
-    tok_file_begin(&f, "llama", NULL);
-    tok_file_sentencepiece(&f, 1);
-    tok_file_token(&f, "ab", 1, -1);
-    tok_file_encode(&f);
-    for (int k = 0; !done; k++) {
-        arm(k);
-        f.tok = tok_open(&f.g, &err);
-        done = swept(f.tok ? MGPT_OK : err.status, &err);
+    static const char *const kinds[] = {
+        "model llama; pieces bytes; token ab 1 -1",
+        "model llama; pieces bytes; token a; token b; token ab; merge a b; bool "
+        "mgpt.tokenizer.ranked 1",
+        "model gemma4; u32 bos_token_id 1; pieces bytes; token a; token b; token ab; merge a b",
+        "model gpt2; pre gpt-2; alphabet; token ab; merge a b; token <s> 3; i32s "
+        "mgpt.tokenizer.lstrip 257; "
+        "i32s mgpt.tokenizer.after 257",
+        "model mgpt-bpe; token a; token b; token ab; i32s mgpt.tokenizer.merge_ids 0 1 2; "
+        "strings mgpt.tokenizer.normalizers map~m; u32s mgpt.tokenizer.map.m 1000041 41 61; "
+        "strings mgpt.tokenizer.pre_tokenizers split~removed~-",
+        "model mgpt-wordpiece; token a; token ##b; u32 unknown_token_id 0; string "
+        "mgpt.tokenizer.prefix ##; "
+        "strings mgpt.tokenizer.normalizers; strings mgpt.tokenizer.pre_tokenizers",
+        "model t5; u32 unknown_token_id 0; token <unk> 2; token a 1 -2; token b 1 -2.5; token ab 1 "
+        "-3",
+    };
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        struct tok_file f = {0};
+        mgpt_error err = {0};
+        int done = 0;
+        tok_file_edit(&f, kinds[i]);
+        tok_file_encode(&f);
+        for (int k = 0; !done; k++) {
+            arm(k);
+            f.tok = tok_open(&f.g, &err);
+            done = swept(f.tok ? MGPT_OK : err.status, &err);
+        }
+        tok_file_free(&f);
     }
-    tok_file_free(&f);
 }
