@@ -374,3 +374,40 @@ TEST(llama2c_tokens)
     assert_true(c.vocab.add_bos == 1 && c.vocab.add_eos == 0 && c.vocab.add_space_prefix == 1);
     ckpt_free(&c);
 }
+
+/* ---- what llama.cpp ignores ---- */
+
+static void told_elsewhere(const char *key, struct checkpoint *c)
+{
+    const int told = strncmp(key, "mgpt.", 5) == 0 && strcmp(key, "mgpt.tokenizer.nfc") != 0;
+    const size_t n = arr_len(c->notes);
+    ckpt_note_elsewhere(c);
+    if (arr_len(c->notes) != n + (size_t)told || (told && !strstr(c->notes[n], key)))
+        fail_msg("%s: %s", key, told ? "not told" : "told");
+}
+
+/* It knows no key of ours; of "nfc" elsewhere.c says more. */
+TEST(own_keys_are_told)
+{
+    struct checkpoint c;
+    struct gguf_str text = {"x", 1};
+    int32_t ids[1] = {1};
+    double doubles[1] = {1};
+    ckpt_init(&c);
+    c.hp.arch = "llama";
+    const struct ckpt_vocab none = c.vocab;
+#define SOME_ID 1
+#define SOME_CHOICE 1
+#define SOME_SWITCH 1
+#define SOME_REAL 1
+#define SOME_TEXT text
+#define SOME_BYTES text
+#define SOME_IDS ids
+#define SOME_DOUBLES doubles
+#define TELL(kind, type, field, usual, key, note)                                                  \
+    c.vocab.field = SOME_##kind;                                                                   \
+    told_elsewhere(key, &c);                                                                       \
+    c.vocab = none;
+    VOCAB_KEYS(TELL)
+    ckpt_free(&c);
+}
