@@ -29,6 +29,7 @@ static const struct toy_spec toys[] = {
     {.label = "deepseek2", .arch = "deepseek2", TOY_SIZES(2, 16, 4, 24, 40, 12), .head_dim = 20, .rope_dims = 8, .value_dim = 12,
      .n_latent = 24, .n_q_latent = 16, .rope_factor = 8, .yarn = 16, .yarn_less = 0.1, .seed = 47},
     {.label = "phi3", .arch = "phi3", TOY_SIZES(2, 16, 4, 24, 80, 12), .n_head_kv = 2, .rope_dims = 4, .longrope = 80, .seed = 48},
+    {.label = "no layers", .arch = "gpt2", TOY_SIZES(0, 16, 4, 24, 40, 12), .biases = 1, .seed = 49},
 };
 /* clang-format on */
 
