@@ -423,6 +423,9 @@ TEST(what_does_not_qualify)
         {.label = "too large", .arch = "microgpt", TOY_SIZES(0, 64, 4, 0, 16, 3000)},
         {.label = "wide", .arch = "microgpt", TOY_SIZES(1, 80, 5, 64, 16, 27)},
         {.label = "odd", .arch = "microgpt", TOY_SIZES(1, 20, 4, 64, 16, 27)},
+        {.label = "odd MLP", .arch = "microgpt", TOY_SIZES(1, 16, 4, 24, 16, 27)},
+        {.label = "odd keys", .arch = "microgpt", SMALL, .n_head_kv = 1},
+        {.label = "wide MLP", .arch = "microgpt", TOY_SIZES(1, 16, 4, 272, 16, 27)},
         {.label = "halves", .arch = "microgpt", SMALL, .type = TOY_F16},
         {.label = "rotated", .arch = "llama", SMALL},
     };
