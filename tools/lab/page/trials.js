@@ -155,7 +155,7 @@ const Trials = (() => {
     async function many(n, from, most, { temperature, topK, topP, seed }, show) {
         const { info, module } = Engine, room = Math.min(most, info.context - from);
         const left = worked(module.wasm.lab_many(from, n, room, info.choices, temperature, topK, topP, 0, BigInt.asUintN(64, BigInt(seed))));
-        await Work.run('many', { at: 0, left, room, passes: 1 }, (state) => show(state.texts, state.left), ALL);
+        await Work.run('many', { at: 0, left, room, passes: 1 }, (state) => show(state.texts.splice(0), state.left), ALL);
     }
 
     return { many, extend, kinds: ['steer', 'patch'], begin, run, metricOf, apply, steerRead, npyOf, neuron, write };
