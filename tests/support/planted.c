@@ -209,6 +209,7 @@ size_t planted_missed(const struct bug *b, int bare)
     mgpt_model *model = toy_open(broken, NULL);
     assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
     uint64_t without = info.n_head == good->spec.n_head ? 0 : attention;
+    without |= b->only ? ~b->only : 0;
     struct answer a = told_answer(&told, trace, good, tokens, n, without);
     missed = !planted_found(b, model, &a, b->hook);
     if (bare) {

@@ -22,9 +22,10 @@ struct bug {
     toy_differs *differs;                      /* what the reference's program does otherwise */
     void (*rename)(int32_t *tokens, size_t n); /* what the reference calls its tokens */
     size_t n;                                  /* positions, 0: PLANTED_N */
-    double embd;  /* embeddings were recorded before this factor; 0: 1 */
-    double bound; /* of NMSE, as wide as of --tol f16; 0: 1e-9 */
-    int pairs;    /* q and k were recorded with the components of a pair side by side */
+    double embd;   /* embeddings were recorded before this factor; 0: 1 */
+    double bound;  /* of NMSE, as wide as of --tol f16; 0: 1e-9 */
+    int pairs;     /* q and k were recorded with the components of a pair side by side */
+    uint64_t only; /* the points that were recorded, as bits; 0: all */
 };
 
 #define BY_LOGITS .logits = 1

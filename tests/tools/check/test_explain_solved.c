@@ -82,6 +82,14 @@ static void ref_logits_bent(mgpt_point point, int layer, double *row, size_t n, 
         row[i] += 0.1 * row[i] * row[i];
 }
 
+/* Less than the bound, more than a hundredth of what a soft cap of 3 does. */
+static void ref_logits_near(mgpt_point point, int layer, double *row, size_t n, void *user)
+{
+    (void)layer;
+    for (size_t i = 0; i < n && point == MGPT_LOGITS; i++)
+        row[i] *= 1 + 0.05 * toy_normal(user);
+}
+
 /* ---- in the reference's description -------------------------------------------------------------- */
 
 /* s (x + f(x)) for x + s f(x). */
@@ -89,6 +97,12 @@ static void sums_scaled(struct oracle_spec *spec, struct oracle_layer *layers)
 {
     for (size_t i = 0; i < spec->n_layer; i++)
         layers[i].attn_more = layers[i].mlp_more = spec->residual_scale - 1;
+}
+
+static void mlp_replaces(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)spec;
+    layers[0].mlp_more = -1;
 }
 
 static void three_switches(struct oracle_spec *spec, struct oracle_layer *layers)
@@ -270,6 +284,11 @@ static const struct bug cases[] = {
      .patch = ref_bent_column, .n = 5},
     {"noise", &llama, NULL, "blocks.1.attn.hook_q", NULL, BY_LOGITS, .patch = ref_noise},
     {"bent logits", &llama, NULL, "logits", NULL, BY_LOGITS, .patch = ref_logits_bent},
+    {"a cap and more", &llama, "f32 llama.final_logit_softcapping 3", "logits", NULL, BY_LOGITS,
+     .patch = ref_logits_near, .bound = 8e-3},
+    {"only the residual", &llama, NULL, "blocks.1.hook_resid_pre",
+     "the MLP's output replaces the residual, it is not added, in layer 0 only", BY_HOOKS,
+     .differs = mlp_replaces, .only = MGPT_POINT_BIT(MGPT_RESID_PRE)},
     {"bent logits, tied", &micro_tied, NULL, "logits", NULL, BY_LOGITS, .patch = ref_logits_bent,
      .n = PLANTED_MOST},
 };
