@@ -85,6 +85,15 @@ def faults(path):
         except SystemExit as end:
             found = str(end.code)
         check('line %d: %s' % (LINE + line, sentence), found.startswith('%s:%d: %s' % (path, LINE + line, sentence)), found)
+    verbs = (*models.SWITCHES, *models.VALUES, *models.OWN, 'keys', 'bias', 'drop', 'models', 'rope', 'norms', 'prefixes', 'read')
+    for words in (*verbs, *('read ' + kind for kind in models.STEPS)):
+        path.write_text('%s  %s\n' % (BASE, words), encoding='utf-8')
+        try:  # nothing follows it: a fault of this line, or none
+            models.parse(path)
+        except Exception as error:
+            check('%s alone' % words, False, repr(error))
+        except SystemExit as end:
+            check('%s alone' % words, str(end.code).startswith('%s:%d: ' % (path, LINE)), end.code)
 
 
 def drawn():
