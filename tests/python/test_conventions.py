@@ -81,6 +81,21 @@ def test_stack_of_heads_is_attention(root, name):
     assert np.allclose(cache.accumulated_resid(pos_slice=-1, incl_mid=True)[1], cache["resid_mid", 0][:, -1])
 
 
+@pytest.mark.parametrize("place", (-2, (1, 3)))
+@pytest.mark.parametrize("rows", ([1, 2, 3, 4], [[1, 2, 3, 4], [4, 3, 2, 1]]))
+def test_stacks_at_places(root, rows, place):
+    """A stack of some positions, and what is made of one, is that part of the whole."""
+    _, cache = mgpt.Model(root / "tests/golden/gpt2").run_with_cache(rows)
+    part = slice(*place) if isinstance(place, tuple) else place
+    for make in ("accumulated_resid", "decompose_resid", "stack_head_results"):
+        whole, some = getattr(cache, make)(), getattr(cache, make)(pos_slice=place)
+        assert np.array_equal(some, whole[..., part, :]), make
+        for found, of in ((cache.apply_ln_to_stack(some, pos_slice=place), cache.apply_ln_to_stack(whole)),
+                          (getattr(cache, make)(pos_slice=place, apply_ln=True), getattr(cache, make)(apply_ln=True)),
+                          (cache.logit_attrs(some, 3, pos_slice=place)[..., None], cache.logit_attrs(whole, 3)[..., None])):
+            assert found.shape == of[..., part, :].shape and np.allclose(found, of[..., part, :], atol=1e-5), make
+
+
 def test_queries_have_the_order_of_hooks(root):
     """GGUF reorders the rows of q and k of Llama."""
     for name in ("llama", "gpt2"):
