@@ -305,6 +305,26 @@ def two_positions(ids):
         holds("... and one that is bad", 'recorded elsewhere               "%s"' % hook in output and "(1 of 18 hooks are bad)" in output, output)
 
 
+def some_hooks():
+    """--explain begins between the last good hook and the first bad one, whichever of them are recorded: the cause, and the number of
+    suspects that are tried until it is found."""
+    golden = os.path.join(ROOT, "tests/golden/granite")
+    subprocess.run([MGPT, "convert", golden, "mine.gguf", "--no-tokenizer"], check=True, capture_output=True)
+    with open(os.path.join(golden, "config.json")) as f:
+        config = json.load(f)
+    os.makedirs("theirs")
+    os.symlink(os.path.join(golden, "model.safetensors"), "theirs/model.safetensors")
+    for key in "embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling":
+        with open("theirs/config.json", "w") as f:
+            json.dump({**config, key: 1}, f)
+        subprocess.run([MGPT, "convert", "theirs", "theirs.gguf", "--no-tokenizer"], check=True, capture_output=True)
+        for hooks in "*", "blocks.*,logits", "hook_embed,blocks.1.*,logits", "blocks.*.attn.*,logits", "logits":
+            subprocess.run([MGPT, "trace", "theirs.gguf", "--ids", "3,17,8,12,2,9,21", "--hooks", hooks, "-o", "some.npz"], check=True, capture_output=True)
+            with open("some.npz", "rb") as f:
+                code, output = check("%s of %s.npz" % (key, hooks), f.read(), None, "--explain", "--json", model="mine.gguf")
+            holds("%s: a cause from %s" % (key, hooks), code == 1 and '"restored":true' in output, output)
+
+
 def wide_rows():
     """Rows that are longer than what is read at a time: of a part of an array (logits[:, :-1]), and one alone."""
     n, v, e, wide = 3, 5000, 4, "wide.gguf"
@@ -354,6 +374,7 @@ def main():
         processed(ids, rows)
         bad_input(ids, rows)
         two_positions(ids)
+        some_hooks()
         wide_rows()
         os.chdir(ROOT)
     differ = SAID.end()
