@@ -49,6 +49,27 @@ def test_symbols(unpacked):
     assert "libpthread.so.0" in output("objdump", "-p", unpacked / "libmgpt.so")  # 2.28 has pthread_create there
 
 
+def versions(file, is_there):
+    """{name: its versions of glibc's} of the functions and objects that a file has (is_there), or asks for."""
+    found = {}
+    for line in output("objdump", "-T", file).splitlines():
+        named = re.search(r"\bGLIBC_([.\d]+)\)? +(\w+)$", line)
+        if named and ("*UND*" not in line) == is_there:
+            found.setdefault(named[2], set()).add(tuple(map(int, named[1].split("."))))
+    return found
+
+
+@only_newer
+def test_versions_of_symbols(unpacked):
+    """Of several versions of a function the newest one that 2.28 has: pthread_cond_signal of 2.2.5 takes another structure."""
+    cc = os.environ.get("CC", "cc").split()
+    libraries = [versions(output(*cc, f"-print-file-name={name}").strip(), True) for name in ("libc.so.6", "libm.so.6")]
+    for file in binaries(unpacked):
+        for name, asked in versions(file, False).items():
+            had = set().union(*[library.get(name, set()) for library in libraries])
+            assert asked == {max((v for v in had if v <= (2, OLDEST)), default=None)}, (file.name, name)
+
+
 def linked(folder):
     """old_glibc.c as a program of that folder."""
     stubs = Path(os.environ["MGPT_BUILD"]).parents[1] / "tools/python/old_glibc"
