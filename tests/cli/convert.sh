@@ -223,7 +223,7 @@ denies 2 'OUT is missing (or --dry-run)' flat.json
 denies 2 'OUT must be a file' flat.json -
 check "no operands" convert 2
 check "--help" eval 'convert 0 --help && grep -q "^usage: mgpt convert" "$tmp/out"'
-check "--help: model types" grep -q "^  gpt2 openai-gpt gpt_neo .* xglm llama$" "$tmp/out"
+check "--help: model types" grep -q "^  gpt2 openai-gpt gpt_neo .* xglm ctrl llama$" "$tmp/out"
 check "--help: model types with other parts" grep -q "^  gemma4 gemma4_unified gemma3 " "$tmp/out"
 
 # ---- real files, where they are ----

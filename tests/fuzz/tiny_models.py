@@ -225,7 +225,7 @@ def sizes_of(config, layers):
     key_heads = 1 if get("multi_query") and not get("new_decoder_architecture") else key_heads
     width = get("hidden_size") or get("n_embd") or get("d_model")
     head = get("head_dim") or width // heads
-    inner = get("intermediate_size") or get("ffn_dim") or get("ffn_hidden_size") or 4 * width
+    inner = get("intermediate_size") or get("ffn_dim") or get("ffn_hidden_size") or get("dff") or 4 * width
     context = get("max_position_embeddings") or get("n_positions") or 0
     small_head = 4 if head % 4 == 0 or head > 4 else 2
     small_heads, small_keys = (1, 1) if key_heads == heads else (2, 1)
@@ -264,7 +264,7 @@ def sizes_of(config, layers):
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
            "intermediate_size": small_inner, "prefix_dense_intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
            "rotary_dim": 2, "num_hidden_layers": layers, "n_layers": layers, "n_heads": small_heads, "d_model": small,
-           "ffn_dim": small_inner, "ffn_hidden_size": small_inner, "word_embed_proj_dim": small_projected, "max_seq_len": 6, "seq_length": 6,
+           "ffn_dim": small_inner, "dff": small_inner, "ffn_hidden_size": small_inner, "word_embed_proj_dim": small_projected, "max_seq_len": 6, "seq_length": 6,
            "num_kv_heads": small_keys, "n_layer": layers, "num_layers": layers}
     return sizes, {key: value for key, value in new.items() if get(key) != 0}  # Granite 4: no experts
 

@@ -400,6 +400,8 @@ def models():
             **shape(20, 2, 1, 9), rms_norm_eps=1e-6, moe_num_experts=5, moe_topk=2, moe_num_shared_experts=3,
             rope_parameters=rope(5e6)), dict(
             what="2 of 5 experts by softmax, stored [in, out], and three shared ones", patterns=(), qk=(1,))),
+        "ctrl": (114, hf.CTRLConfig(n_embd=18, n_head=3, n_layer=2, dff=22, n_positions=32, vocab_size=33), dict(
+            what="sines, then cosines as positions, a factor of the embedding, ReLU, a bias of the tied head")),
         "cohere_compass": (112, hf.CohereCompassTextConfig(
             **shape(24, 4, 2, 18, layers=4), layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.5, sliding_window=7,
             layer_types=["sliding_attention"] * 3 + ["full_attention"], rope_parameters={

@@ -96,7 +96,7 @@ def parts(model):
     inner = model.base_model
     inner = getattr(inner, "decoder", inner)
     layers = next(getattr(inner, name) for name in ("h", "blocks", "layers") if hasattr(inner, name))
-    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm", "embedding_norm"):
+    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm", "layernorm", "embedding_norm"):
         if hasattr(inner, name):
             return layers, getattr(inner, name)
     return layers, None

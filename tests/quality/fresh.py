@@ -33,6 +33,7 @@ from fresh_latent import axk1, deepseek_v2, deepseek_v3, latent, minicpm3, with_
 from fresh_gates import afmoe, gemma4, laguna, lfm3, mimo  # noqa: E402
 from fresh_mixtures import cohere2_moe, dbrx, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
 from fresh_mixtures import routed, sparse, without  # noqa: E402
+from fresh_more import cohere_compass, ctrl  # noqa: E402
 from fresh_neox import neox, neox_japanese  # noqa: E402
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES  # noqa: E402
 
@@ -212,15 +213,6 @@ def exaone4(d):
                             rope_parameters=d.rope('default default llama3 linear'))
 
 
-def cohere_compass(d):
-    keys = d.shape()
-    types, full = d.layer_types(), d.of([None, None, d.rope()])
-    types = types if not full or d.chance(0.3) else ['full_attention'] * d.layers
-    return hf.CohereCompassTextConfig(
-        **keys, logit_scale=d.of([None, d.real(0.05, 1)]), sliding_window=d.r.randint(1, 30), layer_types=types,
-        rope_parameters={'full_attention': full, 'sliding_attention': d.rope()}, **d.bias('attention_bias'))
-
-
 # Programs that transformers does not have, as others' models under their names.
 REWRITE = {'exaone': renamed.as_exaone, 'minicpm': renamed.as_minicpm}
 
@@ -257,7 +249,7 @@ TYPES = {
         use_bias=d.chance(0.7), sliding_window=d.of([None, 9]))),
     'stablelm': plain(hf.StableLmConfig, more=lambda d: partial(
         d, 'use_qkv_bias', 'qk_layernorm', 'use_parallel_residual')),
-    'opt': opt, 'biogpt': biogpt, 'xglm': xglm, 'bloom': bloom, 'mpt': mpt, 'falcon': falcon,
+    'opt': opt, 'biogpt': biogpt, 'xglm': xglm, 'ctrl': ctrl, 'bloom': bloom, 'mpt': mpt, 'falcon': falcon,
     'cohere': plain(hf.CohereConfig, more=lambda d: dict(
         logit_scale=d.real(0.05, 1), **d.bias('attention_bias', 'use_qk_norm'))),
     'cohere2': plain(hf.Cohere2Config, more=lambda d: dict(

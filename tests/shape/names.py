@@ -50,7 +50,7 @@ def cut_declarations(files):
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs, what every key and damaged file comes to; the plan had 52,000
 BUDGET = (
     ('src', ('src/', 'include/'), 31150),
-    ('convert', ('tools/convert/',), 28470),
+    ('convert', ('tools/convert/',), 28510),
     ('check', ('tools/check/',), 17280),
     ('lab', ('tools/lab/',), 13568),
     ('repl', ('tools/repl/',), 8430),

@@ -255,6 +255,14 @@ void hf_gpt1(struct hf_model *m)
         m->c->hp.activation = strcmp(name, "relu") == 0 ? "relu" : "silu";
 }
 
+/* The key is the last norm's eps; the others have 1e-6. */
+void hf_ctrl(struct hf_model *m)
+{
+    if (m->c->hp.norm_eps != 1e-6F)
+        hf_stop(m, "layer_norm_epsilon: only 1e-6 is supported");
+    m->c->hp.activation = "relu";
+}
+
 /* One entry [["global", "local"], n]: appends its kinds n times from layer i on, and returns the layer
  * that follows. */
 static uint32_t add_kinds(struct hf_model *m, const json_t *entry, int32_t *windows, uint32_t i,

@@ -125,32 +125,49 @@ void hf_put_opt(struct hf_model *m)
 
 enum { MAX_SINUSOIDS = 1 << 26 };
 
-/* XGLM's positions: the sines of all frequencies, then the cosines. Position i is the third of its
- * own counting, as in OPT. `source` is the width. */
+/* Positions: the sines of all frequencies, then the cosines. The first `used` of `width` columns are not 0; row 0 is position
+ * `first`, and frequencies fall by 10000 in `span` columns. */
+struct sinusoids {
+    uint64_t width, sines, used, first;
+    double span;
+};
+
 static void sinusoid_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
 {
-    uint64_t width = *(const uint64_t *)t->source, half = width / 2;
+    const struct sinusoids *s = t->source;
     for (size_t i = 0; i < n; i++) {
-        uint64_t row = (first + i) / width, column = (first + i) % width;
-        double turn = exp(-(double)(column % half) * log(10000) / (double)(half - 1));
-        double angle = (double)(row + 2) * turn;
-        out[i] = (float)(column < half ? sin(angle) : cos(angle));
-        if (column == 2 * half)
+        uint64_t row = (first + i) / s->width, column = (first + i) % s->width;
+        double turn = exp(-(double)(column % s->sines) * log(10000) / s->span);
+        double angle = (double)(row + s->first) * turn;
+        out[i] = (float)(column < s->sines ? sin(angle) : cos(angle));
+        if (column >= s->used)
             out[i] = 0;
     }
 }
 
-void hf_put_sinusoids(struct hf_model *m)
+static void put_sinusoids(struct hf_model *m, struct sinusoids s)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
-    uint64_t *width = ckpt_new(m->c, 1, sizeof *width);
-    if (hp->n_embd < 4 || (uint64_t)hp->n_embd * hp->n_ctx > MAX_SINUSOIDS)
-        hf_stop(
-            m,
-            "max_position_embeddings: a table of positions that large or narrow is not supported");
-    *width = hp->n_embd;
-    struct ckpt_tensor from = {.values = sinusoid_values, .source = width};
-    ckpt_add(m->c, "position_embd.weight", hp->n_embd, hp->n_ctx, from);
+    struct sinusoids *kept = ckpt_new(m->c, 1, sizeof *kept);
+    if (s.width < 4 || s.width * hp->n_ctx > MAX_SINUSOIDS)
+        hf_stop(m, "%s: a table of positions that large or narrow is not supported",
+                m->family->keys->n_ctx);
+    *kept = s;
+    struct ckpt_tensor from = {.values = sinusoid_values, .source = kept};
+    ckpt_add(m->c, "position_embd.weight", s.width, hp->n_ctx, from);
+}
+
+/* XGLM counts positions as OPT. */
+void hf_put_sinusoids(struct hf_model *m)
+{
+    uint64_t width = m->c->hp.n_embd, half = width / 2;
+    put_sinusoids(m, (struct sinusoids){width, half, 2 * half, 2, (double)half - 1});
+}
+
+void hf_put_ctrl_sinusoids(struct hf_model *m)
+{
+    uint64_t width = m->c->hp.n_embd;
+    put_sinusoids(m, (struct sinusoids){width, (width + 1) / 2, width, 0, (double)width / 2});
 }
 
 /* q, v and k of a fourth of the heads, then of the next: "attn.qkv_proj". */
