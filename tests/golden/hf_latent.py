@@ -37,6 +37,11 @@ def models():
             n_routed_experts=5, num_experts_per_tok=2, moe_intermediate_size=7, n_shared_experts=1,
             rope_parameters=rope(1e6)), dict(
             what="DeepSeek-V3's layers, the first one plain by a list", patterns=())),
+        "deepseek_v32": (115, hf.DeepseekV32Config(
+            **shape(20, 2, 2, 18, context=48), q_lora_rank=9, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8,
+            n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=7, n_shared_experts=1, n_group=4, topk_group=2,
+            first_k_dense_replace=1, index_topk=24, index_head_dim=6, index_n_heads=2, rope_parameters=rope(10000.0)), dict(
+            what="DeepSeek-V3's layers; an indexer that is left out: it chooses 24 keys", patterns=())),
         "axk1": (95, hf.AXK1Config(
             **shape(20, 2, 2, 18), q_lora_rank=9, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8,
             n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=7, n_shared_experts=1, n_group=2, topk_group=1,

@@ -41,6 +41,13 @@ def axk1(d):
     return dict(with_types(d), q_lora_rank=d.r.randint(3, 40))
 
 
+def indexed(d):
+    keys = with_types(d)
+    del keys['rope_interleave']
+    return dict(keys, q_lora_rank=d.r.randint(3, 40), index_topk=d.of([40, 44, 2048]), index_n_heads=d.of([1, 3]),
+                index_head_dim=d.head_dim + d.of([0, 2]), first_k_dense_replace=d.r.randint(0, 2))
+
+
 def youtu(d):
     return dict(rope_interleave=d.chance(0.9))
 

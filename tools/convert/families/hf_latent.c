@@ -3,6 +3,7 @@
  * kv_b_proj stays one tensor, attn_kv_b, as in llama.cpp's first files: rows of the keys of a head, then
  * of its values.
  */
+#include "base/mem.h"
 #include "convert/families/hf_special.h"
 
 #include <math.h>
@@ -81,6 +82,34 @@ void hf_deepseek3_types(struct hf_model *m)
     m->first_mixture = hf_count(m, "first_k_dense_replace", 1, 0, INT32_MAX);
     hf_count(m, "moe_layer_freq", 1, 1, 1);
     hf_mlp_types(m);
+}
+
+/* An indexer chooses index_topk keys, which are all in texts that are no longer: there it is left out. */
+void hf_indexed(struct hf_model *m)
+{
+    const struct ckpt_options *o = m->in->options;
+    uint32_t all = m->c->hp.n_ctx, most = hf_count(m, "index_topk", 2048, 1, INT32_MAX);
+    int given = (o->given & OPT_CONTEXT) != 0;
+    hf_get(m, "layer_types"); /* one for all, of caches */
+    most = most < all ? most : all;
+    if (given && (uint32_t)o->n_ctx > most)
+        ckpt_stop(m->c,
+                  "--context %d: without the indexer attention is that of the model up to %u "
+                  "positions (index_topk)",
+                  (int)o->n_ctx, most);
+    m->c->hp.n_ctx = given ? (uint32_t)o->n_ctx : most;
+    if (most < all)
+        ckpt_note(m->c,
+                  "context %u of %u: up to index_topk positions the indexer, which is left out, "
+                  "chooses all keys",
+                  m->c->hp.n_ctx, all);
+}
+
+void hf_put_indexed(struct hf_model *m)
+{
+    hf_put_mlps(m);
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++)
+        m->state.tensors[i].used |= strstr(m->state.tensors[i].name, ".self_attn.indexer.") != NULL;
 }
 
 void hf_minicpm3(struct hf_model *m)

@@ -93,7 +93,7 @@ hf_step_fn hf_skip_further;
 /* ---- hf_latent.c ----------------------------------------------------------------------------- */
 
 hf_step_fn hf_latent_sizes, hf_deepseek2, hf_deepseek3, hf_deepseek3_types, hf_minicpm3,
-    hf_latent_numbers;
+    hf_latent_numbers, hf_indexed, hf_put_indexed;
 
 /* ---- hf_special_put.c ------------------------------------------------------------------------ */
 
