@@ -61,7 +61,8 @@ static const struct {
              {HF_SEQUENTIAL, "sequential"},
              {HF_VARIANT, "variant"},
              {HF_USUAL, "usual"},
-             {HF_WHOLE_ROWS, "whole_rows"}};
+             {HF_WHOLE_ROWS, "whole_rows"},
+             {STATE_FIRST_ROWS, "first_rows"}};
 
 static void print_flags(FILE *to, unsigned of)
 {

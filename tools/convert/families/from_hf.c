@@ -210,6 +210,7 @@ static void put_tensors(struct hf_model *m)
     strip_prefixes(m);
     state_seal(&m->state);
     hf_name_tied(m);
+    hf_check_table(m);
     put_rows(m);
     hf_put_rope(m);
     if (m->family->put.call)
@@ -259,7 +260,7 @@ static void read_model(void *arg)
     hf_unpack(m);
     put_tensors(m);
     if (!parts->described && !(m->in->options->given & OPT_NO_TOKENIZER))
-        hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab);
+        hf_tokenizer_read(m->c, m->in, m->n_rows ? m->n_rows : m->c->hp.n_vocab);
 }
 
 static void read_parts(struct checkpoint *c, const struct ckpt_input *in, struct hf_parts parts)

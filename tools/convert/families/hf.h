@@ -147,6 +147,7 @@ struct hf_model {
     uint32_t first_mixture, mixture_step, mixtures_end;
     const json_t *mlp_types;
     uint32_t further;   /* layers after the last one, which predict further tokens: left out */
+    uint32_t n_rows;    /* of the token table, where the head has fewer; 0: as many */
     uint32_t projected; /* width of embeddings that are projected to n_embd; 0: they are not */
     struct state state;
     const struct hf_parts *parts;
@@ -235,6 +236,9 @@ void hf_skip_other_parts(struct hf_model *m);
 
 /* The only matrix of a tied model may have the name of either; it gets that of the token table. */
 hf_step_fn hf_name_tied;
+
+/* Refuses a token table that has another number of rows than m->n_rows. */
+hf_step_fn hf_check_table;
 
 /* Whether the model has a head that is not the token table: its row. */
 int hf_head_row(struct hf_model *m, struct state_row *row);

@@ -61,6 +61,13 @@ void hf_name_tied(struct hf_model *m)
     }
 }
 
+void hf_check_table(struct hf_model *m)
+{
+    char name[STATE_MAX_ROW_NAME];
+    if (m->n_rows)
+        hf_shaped(m, hf_tensor(m, "%s", table_name(m, name)), m->n_rows, m->c->hp.n_embd);
+}
+
 static int same_values(const struct ckpt_tensor *a, const struct ckpt_tensor *b, uint64_t n)
 {
     float x[COMPARED], y[COMPARED];

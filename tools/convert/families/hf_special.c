@@ -300,6 +300,16 @@ void hf_gpt_neo(struct hf_model *m)
     }
 }
 
+/* The head may have the first rows only: other tokens are of images and sounds, and not written. */
+void hf_apertus1p5(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    m->n_rows = hp->n_vocab;
+    hp->n_vocab = hf_count(m, "output_vocab_size", hp->n_vocab, 1, hp->n_vocab);
+    if (hp->n_vocab < m->n_rows && hf_on(m, "tie_word_embeddings", 0))
+        hf_stop(m, "output_vocab_size: only null is supported with tie_word_embeddings");
+}
+
 void hf_qwen2_moe(struct hf_model *m)
 {
     if (hf_on(m, "use_sliding_window", 0) && !hf_get(m, "layer_types"))

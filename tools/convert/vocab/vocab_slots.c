@@ -72,22 +72,26 @@ static void push_strips(struct vocab_slots *v, size_t id)
 
 void vocab_slots_finish(struct vocab_slots *v, enum vocab_scores scores)
 {
+    const size_t rows = v->c->hp.n_vocab, n = rows && rows < v->n ? rows : v->n;
     size_t n_unused = 0;
-    for (size_t i = 0; i < v->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct vocab_slot *s = &v->slots[i];
         char pad[32]; /* other readers want texts to differ, and none to be empty */
-        int n = snprintf(pad, sizeof pad, "[PAD%zu]", i);
+        int length = snprintf(pad, sizeof pad, "[PAD%zu]", i);
         n_unused += s->type == 0;
         if (s->type)
             ckpt_token(v->c, s->text.p, s->text.n, s->type);
         else
-            ckpt_token(v->c, pad, (size_t)n, TOKEN_UNUSED);
+            ckpt_token(v->c, pad, (size_t)length, TOKEN_UNUSED);
         push_strips(v, i);
         if (scores)
             ckpt_push(v->c, v->c->vocab.scores, (float)s->score);
         if (scores == VOCAB_DOUBLES)
             ckpt_push(v->c, v->c->vocab.doubles, s->score);
     }
+    if (n < v->n)
+        ckpt_note(v->c, "vocabulary: %zu tokens that the head has no rows for are left out",
+                  v->n - n);
     if (n_unused)
         ckpt_note(v->c, "vocabulary: %zu ids without a token in %s are marked as unused", n_unused,
                   v->file);
