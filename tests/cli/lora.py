@@ -169,6 +169,9 @@ def own_tensors():
             refused_names = found and found[1]
             if refused_names:
                 reasons.add((weights.parent.name, done.stderr))
+        if weights.parent.name == "mllama":
+            holds("mllama: an adapter is refused", done.returncode == 3 and "whose layers have other numbers here" in done.stderr, done.stderr)
+            continue
         run(*words, TMP / "base.gguf")
         own, base = ([(name, data) for name, _, _, data in parse((TMP / file).read_bytes())[2]] for file in ("own.gguf", "base.gguf"))
         n += len(head)

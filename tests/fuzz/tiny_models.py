@@ -244,6 +244,8 @@ def sizes_of(config, layers):
     if get("v_head_dim") and not get("kv_lora_rank"):  # MiMo: layers with a window have twice the KV heads
         value = get("v_head_dim")
         sizes.update({value: 3, heads * value: 3 * small_heads, key_heads * value: 3 * small_keys})
+    if get("cross_attention_layers"):  # mllama: rows of images
+        sizes[get("vocab_size") + 8] = vocab + 8
     experts = get("num_experts") or get("num_local_experts") or get("n_routed_experts") or get("moe_num_experts")
     if get("conv_L_cache"):
         # The width of the MLP is 24: two thirds of intermediate_size, 33, which is the vocabulary's size, too, in whole sixes.

@@ -397,16 +397,16 @@ def models():
             rope_parameters=rope(10000.0)), dict(
             what="Cohere's layers with half of shared experts and 2 of 5; the plain first layer is rotated", patterns=())),
         "aria": (113, hf.AriaTextConfig(
-            **shape(20, 2, 1, 9), rms_norm_eps=1e-6, moe_num_experts=5, moe_topk=2, moe_num_shared_experts=3,
-            rope_parameters=rope(5e6)), dict(
+            **shape(20, 2, 1, 9), rms_norm_eps=1e-6, moe_num_experts=5, moe_topk=2, moe_num_shared_experts=3, rope_parameters=rope(5e6)), dict(
             what="2 of 5 experts by softmax, stored [in, out], and three shared ones", patterns=(), qk=(1,))),
         "ctrl": (114, hf.CTRLConfig(n_embd=18, n_head=3, n_layer=2, dff=22, n_positions=32, vocab_size=33), dict(
             what="sines, then cosines as positions, a factor of the embedding, ReLU, a bias of the tied head")),
+        "mllama": (116, hf.MllamaTextConfig(
+            **shape(20, 2, 1, 18, layers=4), cross_attention_layers=[1, 3], rms_norm_eps=1e-5, rope_parameters=LLAMA3), dict(what="layers of cross attention that are left out, a table that is longer than the head", patterns=(), qk=(0,))),
         "cohere_compass": (112, hf.CohereCompassTextConfig(
             **shape(24, 4, 2, 18, layers=4), layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.5, sliding_window=7,
-            layer_types=["sliding_attention"] * 3 + ["full_attention"], rope_parameters={
-                "full_attention": None, "sliding_attention": dict(rope(10000.0), mrope_section=[1, 1, 1])}), dict(
-            what="Cohere 2 with rope of halves, of layers with a window alone", patterns=())),
+            layer_types=["sliding_attention"] * 3 + ["full_attention"],
+            rope_parameters=dict(full_attention=None, sliding_attention=rope(10000.0, mrope_section=[1, 1, 1]))), dict(what="Cohere 2 with rope of halves, of layers with a window alone", patterns=())),
         "gpt_neox_japanese": (102, hf.GPTNeoXJapaneseConfig(
             **without(shape(24, 3, 3, 0), "intermediate_size", "num_key_value_heads"), layer_norm_eps=1e-5,
             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(

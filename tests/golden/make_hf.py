@@ -25,9 +25,13 @@ import numpy as np
 import torch
 import transformers
 from torch.overrides import TorchFunctionMode
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from hf_configs import models
 from hf_shape import rope, shape  # noqa: F401: quality/ takes them from here
+
+# transformers names the class for the whole of mllama alone.
+MODEL_FOR_CAUSAL_LM_MAPPING_NAMES["mllama_text_model"] = "MllamaForCausalLM"
 
 T = 24  # positions of a reference
 
@@ -94,8 +98,9 @@ def randomise(model):
 def parts(model):
     """The list of layers and the final norm (None: there is none), by the names the families have for them."""
     inner = model.base_model
-    inner = getattr(inner, "decoder", inner)
+    inner = getattr(inner, "decoder", getattr(inner, "model", inner))
     layers = next(getattr(inner, name) for name in ("h", "blocks", "layers") if hasattr(inner, name))
+    layers = [layer for layer in layers if not hasattr(layer, "cross_attn")]
     for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm", "layernorm", "embedding_norm"):
         if hasattr(inner, name):
             return layers, getattr(inner, name)

@@ -29,7 +29,7 @@ import renamed  # noqa: E402
 import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
-from fresh_latent import axk1, deepseek_v2, deepseek_v3, latent, minicpm3, with_types, youtu  # noqa: E402
+from fresh_latent import axk1, deepseek_v2, deepseek_v3, indexed, latent, minicpm3, with_types, youtu  # noqa: E402
 from fresh_gates import afmoe, gemma4, laguna, lfm3, mimo  # noqa: E402
 from fresh_mixtures import cohere2_moe, dbrx, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
 from fresh_mixtures import routed, sparse, without  # noqa: E402
@@ -235,7 +235,7 @@ TYPES = {
     'gemma2': gemma2, 'gemma3_text': gemma3, 'gemma4_text': gemma4,
     'gemma4_unified_text': lambda d: gemma4(d, hf.Gemma4UnifiedTextConfig),
     'apertus1p5_text': plain(hf.Apertus1p5TextConfig, more=lambda d: dict(
-        hidden_act=d.of(['xielu', 'xielu', 'relu2']), output_vocab_size=d.of([None, None, None, 20]))),
+        hidden_act=d.of(['xielu', 'xielu', 'relu2']), output_vocab_size=d.of([None, None, 14, 17]))),
     'openai-gpt': gpt1, 'gpt2': gpt2, 'gpt_neo': gpt_neo, 'gpt_neox': neox, 'gpt_bigcode': gpt_bigcode, 'gptj': gptj,
     'codegen': lambda d: gptj(d, hf.CodeGenConfig),
     'phi': plain(hf.PhiConfig, more=lambda d: partial(d, 'qk_layernorm')),
@@ -257,6 +257,8 @@ TYPES = {
     'aria_text': plain(hf.AriaTextConfig, more=lambda d: dict(
         moe_num_experts=d.of([2, 5, 8]), moe_topk=d.of([1, 2]), moe_num_shared_experts=d.of([1, 2]),
         hidden_act=d.of(['silu'] * 9 + ['gelu']), **d.bias('attention_bias'))),
+    'mllama_text_model': plain(hf.MllamaTextConfig, more=lambda d: dict(
+        cross_attention_layers=d.of([None, [], [1], [0, 2]]), tie_word_embeddings=False)),
     'cohere_compass_text': cohere_compass,
     'arcee': plain(hf.ArceeConfig, more=lambda d: dict(
         hidden_act=d.act('relu2'), **d.bias('attention_bias', 'mlp_bias'))),
@@ -300,6 +302,9 @@ TYPES = {
     'glm4_moe': plain(hf.Glm4MoeConfig, wide=True, more=lambda d: dict(partial(d, 'use_qk_norm'), **routed(d))),
     'deepseek_v2': lambda d: latent(d, hf.DeepseekV2Config, 'default default linear yarn yarn', deepseek_v2),
     'deepseek_v3': lambda d: latent(d, hf.DeepseekV3Config, 'default default linear yarn yarn', deepseek_v3),
+    'deepseek_v32': lambda d: latent(d, hf.DeepseekV32Config, 'default default linear yarn yarn', indexed),
+    'glm_moe_dsa': lambda d: latent(d, hf.GlmMoeDsaConfig, 'default default linear yarn', lambda d: dict(
+        indexed(d), indexer_types=['full'] + [d.of(['full', 'shared']) for _ in range(d.layers - 1)])),
     'sarvam_mla': lambda d: latent(d, hf.SarvamMLAConfig, 'default default linear yarn yarn', deepseek_v3),
     'glm4_moe_lite': lambda d: latent(d, hf.Glm4MoeLiteConfig, 'default default linear yarn', with_types),
     'axk1': lambda d: latent(d, hf.AXK1Config, 'default default yarn', axk1),
@@ -358,7 +363,8 @@ def save(directory, config, d):
     model = hf.AutoModelForCausalLM.from_config(config, attn_implementation='eager')
     make_hf.randomise(model)
     model.to(dtype).save_pretrained(directory)
-    tokens = torch.tensor([d.r.randrange(config.vocab_size) for _ in range(n)])
+    rows = getattr(config, 'output_vocab_size', None) or config.vocab_size
+    tokens = torch.tensor([d.r.randrange(rows) for _ in range(n)])
     with make_hf.Float64():
         model = hf.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float64,
                                                         attn_implementation='eager',

@@ -50,14 +50,14 @@ def cut_declarations(files):
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs, what every key and damaged file comes to; the plan had 52,000
 BUDGET = (
     ('src', ('src/', 'include/'), 31150),
-    ('convert', ('tools/convert/',), 28510),
+    ('convert', ('tools/convert/',), 28640),
     ('check', ('tools/check/',), 17280),
     ('lab', ('tools/lab/',), 13568),
     ('repl', ('tools/repl/',), 8430),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
     ('rest of tools', ('tools/',), 39020),
-    ('tests', ('tests/',), 88250),
+    ('tests', ('tests/',), 88400),
 )
 
 

@@ -1,11 +1,13 @@
-/* Hugging Face models of which the text part is read, and which JSON files are their config.json.
+/* Hugging Face models of which the text part is read, and which JSON files are
+ * their config.json.
  *
  * The golden models as parts of others.
  */
 #include "support/hf_dir.h"
 #include "support/unit.h"
 
-/* ---- models of several parts -------------------------------------------------------------------- */
+/* ---- models of several parts
+ * -------------------------------------------------------------------- */
 
 /* config.json as the part `key` of another; NULL: next to vision_config. */
 static void wrap_config(struct dir *d, const char *whole, const char *key, const char *text_type)
@@ -74,6 +76,8 @@ TEST(text_parts)
          "model.language_model.", "model.visual.merger.norm.weight"},
         {"aria", "aria", "text_config", "aria_text", "language_model.model.",
          "multi_modal_projector.query"},
+        {"mllama", "mllama", "text_config", "mllama_text_model", "model.language_model.",
+         "vision_model.class_embedding"},
         {"qwen3", "moss_transcribe_diarize", "text_config", "qwen3", "model.language_model.",
          "model.audio_tower.layer_norm.weight"},
         {"qwen2_window", "got_ocr2", "text_config", "qwen2", "language_model.model.",
@@ -109,6 +113,86 @@ TEST(text_parts)
     }
 }
 
+/* Reads the directory with these options. */
+static int read_with(struct checkpoint *c, struct dir *d, struct ckpt_options options,
+                     mgpt_error *err)
+{
+    struct ckpt_input in = {
+        *file_in(d, "config.json"), "model", &options, find_in_dir, d, "directory", NULL};
+    ckpt_init(c);
+    return ckpt_read(c, &in, err);
+}
+
+/* Tokens that the head has no rows for are left out: one of images, and all
+ * from the seventh on. */
+TEST(head_of_fewer_rows)
+{
+    for (int pruned = 0; pruned < 2; pruned++) {
+        struct dir d = golden(pruned ? "apertus" : "mllama");
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        const size_t n = pruned ? 33 : 34, kept = pruned ? 7 : 33;
+        char json[1200], note[80];
+        int at = snprintf(json, sizeof json,
+                          "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
+                          ","
+                          "\"added_tokens\":[{\"id\":%zu,\"content\":\"<x>\",\"special\":true}],"
+                          "\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0",
+                          n - 1);
+        for (size_t i = 1; i < n - 1; i++)
+            at += snprintf(json + at, sizeof json - (size_t)at, ",\"a%zu\":%zu", i, i);
+        snprintf(json + at, sizeof json - (size_t)at, "}}}");
+        set_file(&d, "tokenizer.json", copy_of(json, strlen(json)));
+        if (pruned) {
+            const float head[7 * 100] = {0};
+            json_t *header = header_of(&d), *config = get_config(&d);
+            int width = (int)json_integer_value(json_object_get(config, "hidden_size"));
+            rename_tensor(header, "lm_head.weight", "model.x.rotary_emb.inv_freq");
+            set_header(&d, header);
+            append_tensor(&d, "lm_head.weight", (int)kept, width, head);
+            set_key(&d, "model_type", "\"apertus1p5_text\"");
+            set_key(&d, "output_vocab_size", "7");
+            json_decref(header);
+            json_decref(config);
+        }
+        must_say("a head of fewer rows", read_with(&c, &d, (struct ckpt_options){0}, &err), &err,
+                 NULL);
+        snprintf(note, sizeof note, "vocabulary: %zu tokens that the head has no rows for",
+                 n - kept);
+        must_note(&c, "the vocabulary", note);
+        assert_int_equal(arr_len(c.vocab.tokens), kept);
+        assert_int_equal(tensor_of(&c, "token_embd.weight")->dims[1], kept);
+        assert_int_equal(tensor_of(&c, "output.weight")->dims[1], kept);
+        ckpt_free(&c);
+        dir_free(&d);
+    }
+}
+
+/* Without its indexer a model has the context in which it would choose all
+ * keys. */
+TEST(indexed_context)
+{
+    static const struct {
+        int asked;
+        uint32_t n_ctx;
+        const char *said;
+    } cases[] = {{0, 24, NULL}, {24, 24, NULL}, {9, 9, NULL}, {25, 0, "--context 25: without the"}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden("deepseek_v32");
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        struct ckpt_options o = {.given = OPT_NO_TOKENIZER, .n_ctx = cases[i].asked};
+        o.given |= cases[i].asked ? OPT_CONTEXT : 0;
+        must_say("index_topk 24", read_with(&c, &d, o, &err), &err, cases[i].said);
+        if (!cases[i].said) {
+            assert_int_equal(c.hp.n_ctx, cases[i].n_ctx);
+            must_note(&c, "deepseek_v32", " of 48: up to index_topk positions");
+        }
+        ckpt_free(&c);
+        dir_free(&d);
+    }
+}
+
 /* Keys of a model of this context, for "{", or other JSON; NULL for NULL. */
 static json_t *config_part(const json_t *keys, const char *json, int context)
 {
@@ -127,13 +211,15 @@ static void nest_part(json_t *in, const char *key, json_t *part)
         assert_int_equal(json_object_set(in, key, part), 0);
 }
 
-/* Which object has the keys: the root, its text_config or, without one, its llm_config. Each states another context. */
+/* Which object has the keys: the root, its text_config or, without one, its
+ * llm_config. Each states another context. */
 TEST(which_part_is_read)
 {
     enum { ROOT = 1001, TEXT, LLM };
     static const struct {
         const char *text, *llm; /* JSON, "{": the keys of the model, NULL: absent */
-        int nested;             /* 1: llm_config is in text_config, 2: text_config in llm_config */
+        int nested;             /* 1: llm_config is in text_config, 2: text_config in llm_config
+                 */
         uint32_t expected;
     } cases[] = {
         {NULL, NULL, 0, ROOT},      {"{", NULL, 0, TEXT},   {NULL, "{", 0, LLM},
@@ -175,7 +261,8 @@ TEST(unknown_part)
     dir_free(&d);
     static const char *const marks[] = {"architectures", "transformers_version",
                                         "layer_norm_epsilon"};
-    d = golden("gpt2"); /* names of other programs, too: the type of the whole alone tells */
+    d = golden("gpt2"); /* names of other programs, too: the type of the whole
+                         alone tells */
     for (size_t i = 0; i < COUNT(marks); i++)
         without_key(&d, marks[i]);
     wrap_config(&d, "internvl", "text_config", NULL);
@@ -183,7 +270,8 @@ TEST(unknown_part)
     dir_free(&d);
 }
 
-/* A file without a head: the root says, or its class does, that the table is one. */
+/* A file without a head: the root says, or its class does, that the table is
+ * one. */
 TEST(parts_tied)
 {
     static const struct {
@@ -210,7 +298,8 @@ TEST(parts_tied)
     }
 }
 
-/* Positions of rows and columns are the usual ones only in a model that sees. */
+/* Positions of rows and columns are the usual ones only in a model that sees.
+ */
 TEST(mrope)
 {
     static const char rope[] = "{\"type\":\"mrope\",\"mrope_section\":[1,1,2],\"rope_theta\":1e4}";
@@ -224,12 +313,15 @@ TEST(mrope)
     dir_free(&d);
 }
 
-/* The text part of the published Gemma 3 4B has six keys: the class has the others. */
+/* The text part of the published Gemma 3 4B has six keys: the class has the
+ * others. */
 TEST(six_keys)
 {
     static const char config[] =
-        "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":2560,\"intermediate_size\":"
-        "10240,\"model_type\":\"gemma3_text\",\"num_hidden_layers\":34,\"rope_scaling\":{"
+        "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":2560,"
+        "\"intermediate_size\":"
+        "10240,\"model_type\":\"gemma3_text\",\"num_hidden_layers\":34,\"rope_"
+        "scaling\":{"
         "\"factor\":"
         "8.0,\"rope_type\":\"linear\"},\"sliding_window\":1024}}";
     struct dir d = golden("gemma3");
@@ -249,7 +341,8 @@ TEST(six_keys)
     dir_free(&d);
 }
 
-/* ---- config.json or a model in JSON ------------------------------------------------------------- */
+/* ---- config.json or a model in JSON
+ * ------------------------------------------------------------- */
 
 TEST(weights_in_config)
 {
@@ -268,7 +361,8 @@ TEST(weights_in_config)
     set_key(&d, "quantization_config", quant);
     assert_read(&d, "config.json", "quark", "quant_method quark is not read");
     set_key(&d, "quantization_config",
-            "{\"quant_method\":\"modelopt\",\"ignore\":[\"transformer.h.0\"],\"layers\":"
+            "{\"quant_method\":\"modelopt\",\"ignore\":[\"transformer.h.0\"],"
+            "\"layers\":"
             "{\"transformer.h.0.attn\":{\"weights\":{}}}}");
     assert_read(&d, "config.json", "modelopt", NULL);
     set_key(&d, "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8\"}");

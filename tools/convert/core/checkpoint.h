@@ -174,6 +174,7 @@ struct checkpoint {
     char **notes;                /* stb_ds array of lines */
     int lost_notes;              /* 1: there was no memory for one */
     uint32_t file_type;          /* general.file_type of a mixture of types; 0: by most weights */
+    int is_renumbered;           /* 1: layers have other numbers than in the model's files */
     int is_retyped;              /* 1: tensors have a type asked for them alone */
     unsigned open;               /* bits of facts that are not in the file (questions.h) */
     const char *open_also;       /* what else is to be mended, NULL: nothing */

@@ -208,6 +208,7 @@ static void put_tensors(struct hf_model *m)
     snprintf(what, sizeof what, "%s of %u layers", m->family->model_type, m->c->hp.n_layer);
     m->puts = 1;
     strip_prefixes(m);
+    hf_number_layers(m);
     state_seal(&m->state);
     hf_name_tied(m);
     hf_check_table(m);

@@ -146,7 +146,9 @@ struct hf_model {
      * not those that a list calls "dense" (NULL: there is none). */
     uint32_t first_mixture, mixture_step, mixtures_end;
     const json_t *mlp_types;
-    uint32_t further;   /* layers after the last one, which predict further tokens: left out */
+    uint32_t further;        /* layers after the last one, which predict further tokens: left out */
+    const uint8_t *left_out; /* a flag for each of the files' n_layer layers; NULL: none */
+    uint32_t n_layer;
     uint32_t n_rows;    /* of the token table, where the head has fewer; 0: as many */
     uint32_t projected; /* width of embeddings that are projected to n_embd; 0: they are not */
     struct state state;
@@ -245,6 +247,9 @@ int hf_head_row(struct hf_model *m, struct state_row *row);
 
 /* Masks and tables of the forward pass that old files carry. */
 void hf_skip_buffers(struct state *s);
+
+/* Marks the tensors of layers that are left out, and numbers the others anew. */
+hf_step_fn hf_number_layers;
 
 /* ---- hf_json.c ------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "convert/families/hf_special.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { COMPARED = 4096 }; /* values at a time */
@@ -109,6 +110,25 @@ int hf_head_row(struct hf_model *m, struct state_row *row)
         ckpt_note(m->c, "%s is not the token table: used, although tie_word_embeddings is true",
                   m->family->head);
     return !tied || (t && !same);
+}
+
+void hf_number_layers(struct hf_model *m)
+{
+    for (size_t i = 0; m->left_out && i < arr_len(m->state.tensors); i++) {
+        struct state_tensor *t = &m->state.tensors[i];
+        size_t size = strlen(t->name) + 16;
+        char *name = ckpt_new(m->c, size, 1);
+        unsigned layer = 0, now = 0;
+        int at = 0;
+        if (sscanf(t->name, "layers.%9u.%n", &layer, &at) != 1 || !at || layer >= m->n_layer)
+            continue;
+        for (uint32_t k = 0; k < layer; k++)
+            now += !m->left_out[k];
+        t->used |= m->left_out[layer];
+        snprintf(name, size, "%s.%u.%s", t->used ? "left_out" : "layers", t->used ? layer : now,
+                 t->name + at);
+        t->name = name;
+    }
 }
 
 void hf_skip_buffers(struct state *s)

@@ -310,6 +310,32 @@ void hf_apertus1p5(struct hf_model *m)
         hf_stop(m, "output_vocab_size: only null is supported with tie_word_embeddings");
 }
 
+/* Without images the layers of cross attention are not run. The table has 8 rows more than the head, of images. */
+void hf_mllama(struct hf_model *m)
+{
+    static const char key[] = "cross_attention_layers";
+    struct ckpt_hparams *hp = &m->c->hp;
+    const json_t *list = hf_get(m, key);
+    uint8_t *out = ckpt_new(m->c, hp->n_layer + 1, 1);
+    uint32_t n = hp->n_layer;
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = !list && i % 5 == 3 && i < 40;
+        for (size_t k = 0; k < json_array_size(list); k++)
+            out[i] |= json_integer_value(json_array_get(list, k)) == (json_int_t)i;
+        hp->n_layer -= out[i];
+    }
+    if (list && !json_is(list, JSON_ARRAY))
+        hf_stop(m, "%s: expected a list of layers", key);
+    if (hp->n_layer < n)
+        ckpt_note(m->c,
+                  "%u layers of cross attention, which texts without images skip, are left out",
+                  n - hp->n_layer);
+    m->left_out = out;
+    m->c->is_renumbered = hp->n_layer < n;
+    m->n_layer = n;
+    m->n_rows = hp->n_vocab + 8;
+}
+
 void hf_qwen2_moe(struct hf_model *m)
 {
     if (hf_on(m, "use_sliding_window", 0) && !hf_get(m, "layer_types"))

@@ -72,7 +72,8 @@ void hf_set_local_rope(struct hf_model *m, const struct hf_rope *local);
 hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan;
 hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_lfm3, hf_opt, hf_gptj, hf_ministral3;
 hf_step_fn hf_gemma4, hf_put_resting_pairs, hf_put_lfm3; /* hf_gemma4.c */
-hf_step_fn hf_sequential, hf_bigcode, hf_falcon, hf_gpt1, hf_ctrl, hf_gpt_neo, hf_qwen2_moe, hf_apertus1p5;
+hf_step_fn hf_sequential, hf_bigcode, hf_falcon, hf_gpt1, hf_ctrl, hf_gpt_neo, hf_qwen2_moe,
+    hf_apertus1p5, hf_mllama;
 
 /* from_litgpt.c */
 hf_step_fn hf_litgpt;
@@ -98,7 +99,8 @@ hf_step_fn hf_latent_sizes, hf_deepseek2, hf_deepseek3, hf_deepseek3_types, hf_m
 /* ---- hf_special_put.c ------------------------------------------------------------------------ */
 
 hf_step_fn hf_put_convolutions, hf_put_gates_and_ups, hf_put_xielu_weights, hf_put_opt_positions;
-hf_step_fn hf_put_opt, hf_put_sinusoids, hf_put_ctrl_sinusoids, hf_put_codegen_qkv, hf_put_stablelm_gains;
+hf_step_fn hf_put_opt, hf_put_sinusoids, hf_put_ctrl_sinusoids, hf_put_codegen_qkv,
+    hf_put_stablelm_gains;
 
 /* The tensor of this name, which must be there. */
 __attribute__((format(printf, 2, 3))) const struct state_tensor *hf_tensor(struct hf_model *m,

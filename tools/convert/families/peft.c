@@ -289,6 +289,10 @@ static void peft_apply_all(struct peft *p)
 void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter)
 {
     struct peft p = {.c = c, .adapter = adapter, .hp = c->hp, .state = state_new(c)};
+    if (c->is_renumbered)
+        ckpt_stop(c,
+                  "adapters of PEFT are not supported for %s, whose layers have other numbers here",
+                  c->model_type);
     peft_config_read(c, &p.cfg, adapter->config);
     state_open(p.state, adapter->weights);
     peft_add_aliases(&p);
