@@ -56,6 +56,18 @@ def test_layers_with_other_heads(root):
         wider.W_O
 
 
+def test_a_batch_of_one(root):
+    """A list of one text, or of one row, is what it is first of two."""
+    model = mgpt.Model(root / "weights/names.gguf")
+    for one, two in (["anna"], ["anna", "li"]), ([[1, 2, 3]], [[1, 2, 3], [3, 2, 1]]), ([np.array([1, 2])], [np.array([1, 2])] * 2):
+        logits, cache = model.run_with_cache(one)
+        both, all_of = model.run_with_cache(two)
+        assert np.array_equal(logits, both[:1]) and np.array_equal(model(one), logits) and len(model(one, "loss", loss_per_token=True)) == 1
+        assert all(np.array_equal(cache[hook], all_of[hook][:1]) for hook in cache)
+        assert np.array_equal(model.run_with_hooks(one), logits) and model(one, "loss") == model(one[0], "loss")
+    assert model.to_str_tokens(["anna"]) == [model.to_str_tokens("anna")] and model.to_tokens(["anna"]).shape == (1, 5)
+
+
 @pytest.mark.parametrize("name", NO_SUM)
 def test_stacks_that_do_not_add_up(root, name):
     """Where the residual stream is no sum of outputs, the stack says how much is missing; the remainder has it."""
