@@ -62,7 +62,8 @@ enum {
     KNOWS_LATENT = 2048,
     KNOWS_LAYER_SHAPES = 4096,
     KNOWS_LAYER_INPUTS = 8192, /* and layers that read another one's keys */
-    KNOWS_VALUES = 16384       /* a factor of values, and a width of their own */
+    KNOWS_VALUES = 16384,      /* a factor of values, and a width of their own */
+    KNOWS_QUERY_POWER = 32768
 };
 enum { MINICPM_SCALES = 8 }; /* defaults of the keys of KNOWS_SCALES are MiniCPM's numbers */
 
@@ -102,6 +103,7 @@ struct arch {
     double expert_jitter;   /* default of the key expert_jitter; 0: none */
     double expert_more;     /* added to the sum that weights of experts are divided by */
     int bias_of_scores;     /* the bias of the choice is added to scores, not to probabilities */
+    int residual_by_depth;  /* the residual is scaled where a branch is added to it: ops.h */
     int half_shared;        /* the sum of a shared expert and the chosen ones is halved */
     int sinks;              /* heads have a score without a key; 2: in layers with a window */
     enum head_gates gates;  /* of what attention mixes */
@@ -119,6 +121,7 @@ struct arch {
     double alibi;      /* default of attention.max_alibi_bias; 0: none */
     double score_cap, logit_cap; /* defaults of attn_ and final_logit_softcapping; 0: none */
     double glu_limit, up_more;   /* defaults of swiglu_limit and swiglu_offset; 0: none */
+    double query_power;          /* default of attention.temperature_power; 0: none */
     size_t wide_scale; /* a model of this many layers has attention.scale 1/sqrt(n_embd / n_head) as
                         * default, others 1/sqrt(head_dim); 0: there is none */
     int rope_finetuned; /* rope.scaling.finetuned = false: q and k are not rotated */

@@ -34,6 +34,8 @@
     X(value_gate_scale, 0, OWN, "attention.value_gate_scale", 1e-6, 1e6, KNOWS_VALUE_GATES, )      \
     /* q at position i is multiplied by 1 + it * log(1 + floor(i / query_context)) */               \
     X(query_beta, 0, LIMIT, "attention.temperature_scale", 1e-6, 1e3, KNOWS_QUERY_SCALE, )         \
+    /* q at position i is multiplied by (1 + (i + 1) / 2048)^it in layers without rope */           \
+    X(query_power, a->query_power, LIMIT, "attention.temperature_power", 1e-3, 10, KNOWS_QUERY_POWER, )  \
     /* eps of the norms of latents; 0: that of the others */                                       \
     X(latent_eps, 0, LIMIT, "attention.latent_norm_epsilon", 1e-30, 1, KNOWS_LATENT, )            \
     /* ALiBi: the slopes of heads are powers of 2^-it */                                           \

@@ -179,7 +179,7 @@ static int ropes(mgpt_model *m, mgpt_error *err)
     int status = make_rope(m, ROPE_GLOBAL, s->n_rot, m->rope_base, global, err);
     if (status == MGPT_OK && local > 0 && m->window) /* scaling applies to full layers only */
         status = make_rope(m, ROPE_LOCAL, local_rot, local, none, err);
-    m->n_cs += m->query_beta > 0;
+    m->n_cs += m->query_beta > 0 || m->query_power > 0;
     return status == MGPT_OK ? make_qk_order(m, err) : status;
 }
 

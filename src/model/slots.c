@@ -172,6 +172,7 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_G, 0, ARCH_STABLELM | ARCH_COHERE, 0},
     {"attn_sinks.weight", VECTOR, MGPT_SINKS, D_H, D_NONE, ATTENTION, 0, SINKS},
     {"attn_gate.weight", MATRIX, MGPT_HEAD_GATE, D_E, D_GATE, ATTENTION, 0, HEAD_GATES},
+    {"attn_gate.bias", BIAS, MGPT_HEAD_GATE, D_GATE, D_NONE, 0, ATTENTION, HEAD_GATES},
     {"attn_output.weight", MATRIX, MGPT_W_O, D_Z, D_E, ATTENTION, 0, 0},
     {"attn_output.bias", BIAS, MGPT_W_O, D_E, D_NONE, 0, ATTENTION, 0},
     {"shortconv.in_proj.weight", BCX_MATRIX, MGPT_W_Q, D_E, D_3E, ARCH_SHORTCONV, 0, 0},

@@ -53,6 +53,9 @@ static void rope_angles(const mgpt_model *m, size_t pos, float *row)
     if (m->query_beta > 0)
         row[m->n_cs - 1] =
             (float)(1 + (double)m->query_beta * d_log((double)(1 + pos / m->query_context)));
+    if (m->query_power > 0)
+        row[m->n_cs - 1] =
+            (float)d_exp((double)m->query_power * d_log(1 + (double)(pos + 1) / 2048));
 }
 
 /* Sets the rows' pointers to their angles. A session computes the angles of each position once. */
@@ -161,6 +164,11 @@ void post_norm(pass *p, const struct norm *n, mat y)
 {
     norm(p, y, n, y);
     scale_rows(p, y, p->model->residual_scale);
+    if (!p->model->arch->residual_by_depth)
+        return;
+    double k = 2 * (double)p->il + 1 + (n == &p->model->layers[p->il].post_ffn_norm);
+    scale_rows(p, y, (float)(1 / __builtin_sqrt(k + 1)));
+    scale_rows(p, p->x, (float)__builtin_sqrt(k / (k + 1)));
 }
 
 static void norm_qk(const pass *p, const struct layer *l, float *q, float *k, size_t n)
@@ -172,6 +180,12 @@ static void norm_qk(const pass *p, const struct layer *l, float *q, float *k, si
         p->kernels->clamp(q, p->model->qkv_clamp, n_q);
         p->kernels->clamp(k, p->model->qkv_clamp, n_k);
     }
+}
+
+/* 1: queries of the layer have a factor that grows with their position. */
+static int grows_queries(const mgpt_model *m, const struct layer *l)
+{
+    return m->query_beta > 0 || (m->query_power > 0 && !l->rope);
 }
 
 static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t last)
@@ -194,13 +208,13 @@ static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t la
     }
     if (p->model->rope_first)
         norm_qk(p, l, q, k, last - first);
-    for (size_t i = 0; p->model->query_beta > 0 && i < last - first; i++)
+    for (size_t i = 0; grows_queries(p->model, l) && i < last - first; i++)
         p->kernels->scale(q + i * n_q, p->s->cs[first + i][p->model->n_cs - 1], n_q);
 }
 
 void qk_norm_rope(pass *p, const struct layer *l)
 {
-    if (l->rope || p->model->query_beta > 0 || l->q_norm.kind != NORM_NONE ||
+    if (l->rope || grows_queries(p->model, l) || l->q_norm.kind != NORM_NONE ||
         l->k_norm.kind != NORM_NONE)
         split_rows(&(struct row_split){.p = p, .n = p->n, .fn = qk_norm_rope_part, .layer = l},
                    2 * (p->q.cols + p->k.cols) * sizeof(float));

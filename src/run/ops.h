@@ -29,7 +29,8 @@ mat position_rows(pass *p, mat y);
 /* y = norm(x). Returns y. A norm of kind NORM_NONE copies x. */
 mat norm(pass *p, mat y, const struct norm *norm, mat x);
 
-/* y = residual_scale norm(y): what a branch adds to the residual. */
+/* y = residual_scale norm(y): what a branch adds to the residual. In models whose residual is scaled by depth,
+ * for the k-th branch: y = y / sqrt(k + 1), x = x sqrt(k / (k + 1)). */
 void post_norm(pass *p, const struct norm *norm, mat y);
 
 /* x += smear_scale sigmoid(smear_gate x) x of the token before, if the model has that. mix_in.c. */

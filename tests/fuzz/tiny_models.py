@@ -99,7 +99,10 @@ def read_slots(root):
             if where.startswith(("MIXTURE", "INPUTS")):
                 continue
             needed = PARTS[where][1] if where in PARTS else eval(required, {}, sets)
-            rows.append((name, table == "bind_layer_slots", d_in, d_out, needed, eval(optional, {}, sets)))
+            may = eval(optional, {}, sets)
+            if where in PARTS and not eval(required, {}, sets): # of the part, if at all
+                needed, may = 0, needed
+            rows.append((name, table == "bind_layer_slots", d_in, d_out, needed, may))
     return {name: sets[bit] | has[name] for name, bit in names.items()}, rows, sets["ARCH_SHORTCONV"]
 
 

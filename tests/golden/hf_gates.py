@@ -16,6 +16,14 @@ def models():
             rope_parameters=rope(10000.0)), dict(
             what="a gate for each value that heads mix; full layers without rope, norms around the branches, 2 of 5 "
                  "experts by sigmoids and a bias", patterns=(0, 3), qk=(1,))),
+        "beam": (114, hf.BeamConfig(
+            **shape(20, 4, 2, 18, layers=4), head_dim=6, rms_norm_eps=1e-5, attention_bias=True, num_experts=8,
+            num_experts_per_tok=3, moe_intermediate_size=7, n_group=4, topk_group=2, norm_topk_prob=True,
+            routed_scaling_factor=2.5, final_logit_softcapping=9.0, sliding_window=7,
+            layer_types=["sliding_attention", "full_attention"] * 2, mlp_layer_types=["dense", "sparse", "sparse", "sparse"],
+            rope_parameters={"sliding_attention": rope(500.0), "full_attention": None}), dict(
+            what="a residual scaled by depth, queries that grow where nothing is rotated, gates with a bias for each head",
+            patterns=(0, 1))),
         "laguna": (105, hf.LagunaConfig(
             **shape(20, 4, 2, 18, layers=5), head_dim=8, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2,
             shared_expert_intermediate_size=11, moe_routed_scaling_factor=2.5, sliding_window=7, rms_norm_eps=1e-5,

@@ -90,6 +90,8 @@ def randomise(model):
     for name, buffer in model.named_buffers():
         if name.endswith("layer_scalar"):  # Gemma 4
             buffer.data.uniform_(0.6, 1.1)
+        if kind == "beam" and name.endswith("e_score_correction_bias"):
+            buffer.data.normal_(0.0, 0.3)
 
 
 # ---- what the model computes ----

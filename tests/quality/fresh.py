@@ -30,7 +30,7 @@ import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
 from fresh_latent import axk1, deepseek_v2, deepseek_v3, indexed, latent, minicpm3, with_types, youtu  # noqa: E402
-from fresh_gates import afmoe, gemma4, laguna, lfm3, mimo  # noqa: E402
+from fresh_gates import afmoe, beam, gemma4, laguna, lfm3, mimo  # noqa: E402
 from fresh_mixtures import cohere2_moe, dbrx, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
 from fresh_mixtures import routed, sparse, without  # noqa: E402
 from fresh_more import cohere_compass, ctrl  # noqa: E402
@@ -333,6 +333,7 @@ TYPES = {
     'flint': plain(hf.FlintConfig, wide=True, more=flint),
     'kolibri1': kolibri,
     'afmoe': afmoe,
+    'beam': beam,
     'laguna': laguna,
     'mimo_v2_flash': mimo,
     'lfm3': lfm3,

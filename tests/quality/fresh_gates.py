@@ -12,6 +12,19 @@ def afmoe(d):
                           **d.bias('attention_bias'))
 
 
+def beam(d):
+    """Two experts or more in a group; the growth of queries shows more the longer the text."""
+    keys, groups, each = d.shape(wide_heads=True), d.of([1, 2, 4]), d.r.randint(2, 4)
+    used = d.r.randint(1, groups)
+    types = d.of([None, d.layer_types(), ['sliding_attention'] * d.layers, ['full_attention'] * d.layers])
+    ropes = {'full_attention': None, 'sliding_attention': d.rope(kinds='default')}
+    return hf.BeamConfig(**keys, num_experts=groups * each, num_experts_per_tok=d.r.randint(1, used * each),
+                         n_group=groups, topk_group=used, norm_topk_prob=d.chance(0.7), routed_scaling_factor=d.of([1.0, 2.5]),
+                         layer_types=types, mlp_layer_types=d.of([None, d.mlp_types()]), moe_intermediate_size=d.r.randint(5, 40),
+                         sliding_window=d.r.randint(1, 30), final_logit_softcapping=d.of([None, 9.0, 30.0]),
+                         rope_parameters=d.of([None, ropes, ropes]), **d.bias('attention_bias'))
+
+
 def laguna(d):
     """Heads per layer are multiples of the KV heads; layers with a window have a rope of their own."""
     keys = dict(d.shape(wide_heads=True), **experts(d, 'num_experts'))

@@ -10,6 +10,7 @@ static const struct arch {
     int rope_windowed;  /* only layers with a window have rope */
     int full_first;     /* 1: the first of every n, not the last */
     int softplus_gates; /* gates of heads are softplus, not sigmoids */
+    int deep;           /* the residual is scaled by depth, queries without rope grow */
     int full_every;     /* every n-th layer sees all keys, the others a window */
     double local_base;  /* base of rope in layers with a window */
     int embd_root;      /* embeddings times sqrt(n_embd) */
@@ -75,6 +76,8 @@ static const struct arch {
     {" granite_swa ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
     {" flint ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .expert_norm = 1},
     {" afmoe ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .embd_root = 1},
+    {" beam ", "silu", .pairs = 2, .full_every = 6, .rope_windowed = 1, .expert_norm = 1,
+     .deep = 1},
     {" laguna ", "silu", .pairs = 2, .full_every = 4, .full_first = 1, .local_plain = 1,
      .expert_norm = 1, .softplus_gates = 1},
     {" mimo2 ", "silu", .pairs = 2, .local_plain = 1, .expert_norm = 1},

@@ -68,19 +68,23 @@ static double frequency(size_t i, size_t n, double base, double *scale)
     return f;
 }
 
-static void rope(int layer, float *x, size_t n_heads, size_t pos)
+static int skips_rope(int layer)
 {
-    size_t n = windowed_real(layer, "rope.dimension_count", "rope.dimension_count_swa", (double)D);
-    double all = real("rope.freq_base", 10000);
-    double base = real("rope.freq_base_swa", a->local_plain ? all : a->local_base);
-    int local = base > 0 && window_of(layer);
     int every = (int)value_of(find("mgpt.attention.no_rope_every"), a->no_rope_every);
     int skips = (every && (layer + 1) % every == 0) ||
                 (a->rope_windowed && real("attention.sliding_window", 0) > 0 && !window_of(layer) &&
                  !(a->plain_roped && !part(layer, "ffn_gate_inp", "weight")->at));
     const struct item *flags = key("attention.rope_pattern");
     skips |= flags->at && !flags->at[12 + layer];
-    skips |= a->finetuned && value_of(key("rope.scaling.finetuned"), 1) == 0;
+    return skips || (a->finetuned && value_of(key("rope.scaling.finetuned"), 1) == 0);
+}
+
+static void rope(int layer, float *x, size_t n_heads, size_t pos)
+{
+    size_t n = windowed_real(layer, "rope.dimension_count", "rope.dimension_count_swa", (double)D);
+    double all = real("rope.freq_base", 10000);
+    double base = real("rope.freq_base_swa", a->local_plain ? all : a->local_base);
+    int local = base > 0 && window_of(layer), skips = skips_rope(layer);
     base = local ? base : all;
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
         double s, c, scale = 1, plain = power(base, -2.0 * (double)i / (double)n);
@@ -153,34 +157,6 @@ static float *floats(size_t n)
 
 #include "latent.h"
 
-/* The same of latent attention (MLA), which keeps a row [c; r] of each token: c, the normed latent, is
- * the value of all heads, and their key with r, which is rotated. */
-static void latent_attention(int l, float *o, const float *h, float *rows, size_t pos)
-{
-    size_t Q = part(l, "attn_q_a", "weight")->rows, n_rot = KEPT - R, nope = D - n_rot, d = D;
-    float *q = floats(H * D), *c = floats(Q), *row = rows + pos * KEPT;
-    int two = part(l, "attn_q_a", "weight")->at != NULL;
-    if (two) {
-        matmul(l, "attn_q_a", 0, c, Q, h);
-        norm(l, "attn_q_a_norm", c, c, Q, Q, 1);
-    }
-    matmul(l, two ? "attn_q_b" : "attn_q", 0, q, H * D, two ? c : h);
-    matmul(l, "attn_kv_a_mqa", 0, row, KEPT, h);
-    norm(l, "attn_kv_a_norm", row, row, R, R, 1);
-    rope(l, q + nope, H, pos);
-    rope(l, row + R, 1, pos);
-    float *q_kept = floats(H * KEPT), *o_kept = floats(H * KEPT);
-    for (size_t i = 0; i < H; i++) {
-        latent_matmul(l, 0, i, q_kept + i * KEPT, R, q + i * D, nope);
-        memcpy(q_kept + i * KEPT + R, q + i * D + nope, n_rot * sizeof *q);
-    }
-    G = 1, D = KEPT;
-    attend(l, o_kept, q_kept, rows, rows, pos, (double)d, D);
-    G = H, D = d;
-    for (size_t i = 0; i < H; i++)
-        latent_matmul(l, 1, i, o + i * DV, DV, o_kept + i * KEPT, R);
-}
-
 /* o = attention of h for the token at pos, whose keys and values it appends. */
 static void attention(int l, float *o, const float *h, float *keys, float *values, size_t pos)
 {
@@ -214,6 +190,9 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     double turns = floor((double)pos / context), beta = real("attention.temperature_scale", 0);
     for (size_t i = 0; beta > 0 && i < Q; i++)
         q[i] *= (float)(1 + beta * ln(1 + turns));
+    double by_power = real("attention.temperature_power", a->deep ? (double)0.1F : 0);
+    if (by_power > 0 && skips_rope(l))
+        scale(q, Q, (float)power(1 + (double)(pos + 1) / 2048, by_power));
     attend(l, o, q, keys, values, pos, (double)D, DV);
     size_t n = part(l, "attn_gate", "weight")->rows; /* of heads, or of their values */
     float *g = floats(n);
@@ -255,7 +234,8 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
 static void weigh_experts(int l, float *w, size_t X)
 {
     static const char *const sigmoids =
-        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe afmoe laguna mimo2 ";
+        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe afmoe laguna mimo2 "
+        "beam ";
     const char *found = strstr(sigmoids, arch_name);
     int usual = found && found[-1] == ' ' && found[strlen(arch_name)] == ' ' ? 2 : 0;
     char last[40]; /* latent attention and such a bias: sigmoids */
@@ -325,6 +305,15 @@ static double branch_scale(void)
     return real("residual_scale", a->minicpm ? 1.4 / sqrt(real("block_count", 1)) : 1);
 }
 
+/* Beam: what is added, and the residual that has been a sum of k. */
+static void scale_by_depth(float *x, float *y, double k)
+{
+    if (a->deep) {
+        scale(y, E, (float)(1 / sqrt(k + 1)));
+        scale(x, E, (float)sqrt(k / (k + 1)));
+    }
+}
+
 /* One layer for the token at pos. x is the residual stream, keys and values are the cache. */
 static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
 {
@@ -345,6 +334,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     if (post) /* else this is the name of the norm before the MLP */
         norm(l, "post_attention_norm", out, out, E, E, 0);
     scale(out, E, (float)branch_scale());
+    scale_by_depth(x, out, 2.0 * l + 1);
     add(x, out, parallel ? 0 : E);
     int third = inputs && part(l, "attn_output_norm", "weight")->at; /* DBRX: the MLP's */
     if (!third)
@@ -357,6 +347,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
         mlp(l, "", 0, F, m, h);
     norm(l, "post_ffw_norm", m, m, E, E, 0);
     scale(m, E, (float)branch_scale());
+    scale_by_depth(x, m, 2.0 * l + 2);
     add(x, m, E);
     add(x, out, parallel ? E : 0);
     norm(l, "layer_output_norm", x, x, E, E, 0);

@@ -65,11 +65,14 @@ struct toy_arch {
     int shared_gate;       /* the shared expert of mixtures has a gate */
     int gates;          /* of what heads mix: 1 for each head, 2 for each of its values, 3 either */
     int softplus_gates; /* not sigmoids */
-    int full_first;     /* 1: the first layer of every full_every sees everything, not the last */
-    int sinks;          /* a score more for each head, without a key; 2: in layers with a window */
-    int expert_biases;  /* the router and the experts have biases */
-    double glu_limit;   /* where the file has no key; 0: none */
-    double up_more;     /* the same */
+    int gate_biases;    /* gates have biases */
+    double query_power; /* where the file has no key; 0: none */
+    int residual_by_depth; /* x = (sqrt(k) x + y) / sqrt(k + 1) for the k-th branch's y */
+    int full_first;    /* 1: the first layer of every full_every sees everything, not the last */
+    int sinks;         /* a score more for each head, without a key; 2: in layers with a window */
+    int expert_biases; /* the router and the experts have biases */
+    double glu_limit;  /* where the file has no key; 0: none */
+    double up_more;    /* the same */
     double expert_jitter; /* the same */
     int rms_key;          /* the key of LayerNorm's epsilon is RMSNorm's */
 };

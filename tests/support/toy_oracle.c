@@ -358,6 +358,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
         .expert_more = s->row->expert_more,
         .bias_of_scores = s->row->bias_of_scores,
         .half_shared = s->row->half_shared,
+        .residual_by_depth = s->row->residual_by_depth,
         .expert_groups = (size_t)s->n_group,
         .expert_groups_used = (size_t)s->n_group_used,
         .query_context = (size_t)(s->yarn ? s->yarn : s->n_ctx),
@@ -378,6 +379,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
     spec.alibi = or_else(s->alibi, s->row->alibi);
     spec.glu_limit = or_else(s->glu_limit, s->row->glu_limit);
     spec.up_more = or_else(s->up_more, s->row->up_more);
+    spec.query_power = or_else(s->query_power, s->row->query_power);
     spec.expert_jitter = or_else(s->expert_jitter, s->row->expert_jitter);
     if (s->row->divides_logits)
         spec.logit_scale = 1 / spec.logit_scale;

@@ -336,6 +336,8 @@ static void add_layer(struct toy *m, int layer)
         snprintf(name, sizeof name, "blk.%d.attn_gate.weight", layer);
         if (s->row->gates)
             toy_add(m, name, s->type, E, toy_gates(s, layer), 0, 2 / sqrt(E));
+        if (s->row->gate_biases)
+            add_bias(m, layer, "attn_gate", toy_gates(s, layer));
         add_linear(m, layer, "attn_output", toy_heads(s, layer) * toy_value_dim(s, layer), E, 1);
     }
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)

@@ -369,12 +369,14 @@ int dla_run(struct dla *d, const mgpt_model *model, int32_t token, int32_t other
     mgpt_layer l;
     mgpt_tensor t;
     int scaled = mgpt_find_role(model, MGPT_OUT_SCALE, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK ||
-                 mgpt_find_role(model, MGPT_INPUT_EMBD, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK;
+                 mgpt_find_role(model, MGPT_INPUT_EMBD, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK ||
+                 strcmp(w.info.arch, "beam") == 0;
     if (scaled)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "attribution: layers of this model change the residual stream after their "
-                       "branches (%s), which is not supported",
-                       w.info.arch);
+        return err_set(
+            err, MGPT_EARG, MGPT_NO_OFFSET,
+            "attribution: layers of this model change the residual stream besides adding "
+            "to it (%s), which is not supported",
+            w.info.arch);
     if (mgpt_get_layer(model, 0, &l, NULL) == MGPT_OK && l.ln_mid)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "attribution: this model normalises the residual stream itself (%s), which "

@@ -64,6 +64,49 @@ static void keys_in_halves(struct oracle_spec *spec, struct oracle_layer *layers
     spec->turned_of = ORACLE_OF_KEYS;
 }
 
+static const struct toy_spec beam = {.label = "beam",
+                                     .arch = "beam",
+                                     .n_layer = 3,
+                                     .n_embd = 32,
+                                     .n_head = 4,
+                                     .n_head_kv = 4,
+                                     .head_dim = 8,
+                                     .rope_dims = 8,
+                                     .n_ff = 48,
+                                     .n_ctx = 40,
+                                     .n_vocab = 60,
+                                     .window = 9,
+                                     .pattern = "fwf",
+                                     .query_power = 0.8,
+                                     .eps = 1e-5,
+                                     .seed = 48};
+
+static void level_queries(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->query_power = 0;
+}
+
+static void plain_residual(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->residual_by_depth = 0;
+}
+
+/* Logits hardly show the second: the last norm takes the factor away. */
+TEST(depth)
+{
+    static const struct bug bugs[] = {
+        {"level queries", &beam, NULL, "blocks.0.attn.hook_rot_q",
+         "queries without RoPE do not grow", BY_LOGITS, .differs = level_queries},
+        {"plain residual", &beam, NULL, "blocks.0.hook_attn_out",
+         "the residual is not scaled by depth", .differs = plain_residual}};
+    size_t missed = 0;
+    for (size_t i = 0; i < COUNT(bugs); i++)
+        missed += planted_missed(&bugs[i], 0);
+    assert_int_equal(missed, 0);
+}
+
 TEST(latent_attention)
 {
     static const char q[] = "blocks.0.attn.hook_q", scores[] = "blocks.0.attn.hook_attn_scores";

@@ -269,15 +269,16 @@ struct oracle_spec {
     double attn_times, mlp_times;      /* factors of the branches; 0 means 1 */
     double position_times;             /* factor of the position embeddings; 0 means 1 */
     int rope_again_q, rope_again_k;    /* rotated twice */
-    int cap_of_x;         /* the soft cap c on logits gives x tanh(x / c), not c tanh(x / c) */
-    int bias_of_scores;   /* the bias of the choice is added to scores, not to probabilities */
-    int half_shared;      /* the sum of a shared expert and the chosen ones is halved */
-    int expert_raw;       /* weights of experts are their scores */
-    double heads_times;   /* the outputs of heads are multiplied by it; 0 means 1 */
-    int shared_gate_late; /* the shared expert's gate is of the sum with the others */
-    int heads_first;      /* attention's output [H][T][d] is taken for [T][H d] */
-    int mask, softmax;    /* enum oracle_mask, oracle_softmax */
-    int rot_mixed;        /* component i of halves turns as that of adjacent pairs, or reverse */
+    int cap_of_x;          /* the soft cap c on logits gives x tanh(x / c), not c tanh(x / c) */
+    int bias_of_scores;    /* the bias of the choice is added to scores, not to probabilities */
+    int residual_by_depth; /* x = (sqrt(k) x + y) / sqrt(k + 1) for the k-th branch's y */
+    int half_shared;       /* the sum of a shared expert and the chosen ones is halved */
+    int expert_raw;        /* weights of experts are their scores */
+    double heads_times;    /* the outputs of heads are multiplied by it; 0 means 1 */
+    int shared_gate_late;  /* the shared expert's gate is of the sum with the others */
+    int heads_first;       /* attention's output [H][T][d] is taken for [T][H d] */
+    int mask, softmax;     /* enum oracle_mask, oracle_softmax */
+    int rot_mixed;         /* component i of halves turns as that of adjacent pairs, or reverse */
     int norm_how, norm_where; /* enum oracle_norm_how, of which norms */
     double norm_eps, mask_adds;
     int norm_order, cap_at;      /* enum oracle_norm_order, oracle_cap */

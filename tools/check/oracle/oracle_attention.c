@@ -161,9 +161,12 @@ static void move_qk_biases(struct oracle *o, int layer, int fused, double times)
     }
 }
 
-/* Queries grow by the logarithm of their position. */
-static void grow_queries(const struct oracle *o)
+/* Queries grow by the logarithm of their position; in layers without rope by a power of it. */
+static void grow_queries(const struct oracle *o, int layer)
 {
+    int grows = o->s->query_power != 0 && !o->s->layers[layer].freq;
+    for (size_t i = 0; grows && i < o->T * o->qw; i++)
+        o->q[i] *= pow(((double)oracle_position(o, i / o->qw) + 1) / 2048 + 1, o->s->query_power);
     for (size_t i = 0; o->s->query_beta != 0 && i < o->T * o->qw; i++) {
         size_t turns = oracle_position(o, i / o->qw) / o->s->query_context;
         o->q[i] *= 1 + o->s->query_beta * log1p((double)turns);
@@ -223,7 +226,7 @@ static void project(struct oracle *o, int layer)
         rope(o, layer, ORACLE_OF_VALUES, o->v, 0);
     move_qk_biases(o, layer, fused, 1);
     qk_norms(o, layer, 1);
-    grow_queries(o);
+    grow_queries(o, layer);
     oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
     if (own)
         oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);

@@ -304,6 +304,7 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
                                  .expert_more = m->arch->expert_more,
                                  .bias_of_scores = m->arch->bias_of_scores,
                                  .half_shared = m->arch->half_shared,
+                                 .residual_by_depth = m->arch->residual_by_depth,
                                  .expert_groups = m->expert_groups,
                                  .expert_groups_used = m->expert_groups_used,
                                  .query_context = m->query_context,

@@ -3,6 +3,7 @@
 
 #include "check/oracle/oracle_math.h"
 
+#include <math.h>
 #include <string.h>
 
 const struct oracle_spec *oracle_norm_spec(const struct oracle *o, int where)
@@ -69,4 +70,9 @@ void oracle_branch_output(struct oracle *o, int layer, int role, double times, d
         oracle_norm(o, layer, role, y, y);
     for (size_t i = 0; i < o->T * o->E; i++)
         y[i] *= o->s->residual_scale * (times != 0 ? times : 1);
+    double before = 2.0 * layer + (y == o->a ? 1 : 2); /* what the residual is the sum of */
+    for (size_t i = 0; i < o->T * o->E && o->s->residual_by_depth; i++) {
+        o->x[i] *= sqrt(before / (before + 1));
+        y[i] /= sqrt(before + 1);
+    }
 }

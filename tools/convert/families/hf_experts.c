@@ -308,6 +308,27 @@ void hf_put_transposed_mlps(struct hf_model *m)
     hf_put_mlps(m);
 }
 
+/* The bias of a head's gates becomes one of each of its values. */
+void hf_put_beam(struct hf_model *m)
+{
+    const uint64_t H = m->c->hp.n_head, d = m->c->hp.head_dim;
+    hf_put_mlps(m);
+    for (uint32_t i = 0; i < m->c->hp.n_layer; i++) {
+        char name[48];
+        struct state_tensor bias =
+            *hf_shaped(m, hf_tensor(m, "layers.%u.self_attn.gate_bias", i), 0, H);
+        bias.n_dims = 2;
+        bias.shape[1] = d;
+        bias.strides[1] = 0;
+        snprintf(name, sizeof name, "blk.%u.attn_gate.bias", i);
+        struct ckpt_tensor *t =
+            hf_add(m, -1, name, d, &(struct state_part){.tensor = &bias, .n_rows = H}, 1);
+        t->n_dims = 1;
+        t->dims[0] *= H;
+        t->dims[1] = 1;
+    }
+}
+
 void hf_put_lfm2_moe(struct hf_model *m)
 {
     hf_put_convolutions(m);

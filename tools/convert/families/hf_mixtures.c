@@ -221,6 +221,36 @@ void hf_minimax_m2(struct hf_model *m)
     m->further = hf_count(m, "num_mtp_modules", 0, 0, CKPT_MAX_LAYERS);
 }
 
+/* Layers with a window are rotated; in the others queries grow with their position instead. */
+void hf_beam(struct hf_model *m)
+{
+    static const char cap[] = "final_logit_softcapping";
+    struct ckpt_hparams *hp = &m->c->hp;
+    const json_t *ropes = hf_get(m, "rope_parameters");
+    const struct hf_rope local = hf_local_rope(m, m->family->rope);
+    int uncapped = json_object_get(m->cfg.text, cap) && !hf_get(m, cap);
+    hp->logit_softcap = uncapped ? 0 : (float)hf_num(m, cap, 30, 0, 1e6);
+    m->first_mixture = hp->n_layer < 3 ? hp->n_layer : 3;
+    hf_mlp_types(m);
+    hf_layer_windows(m, 6, 0);
+    if (!hf_get(m, "layer_types") && hp->window) { /* the last layer has none */
+        int32_t *windows = hf_windows(m);
+        for (uint32_t i = 0; i + 1 < hp->n_layer; i++)
+            windows[i] = (i + 1) % 6 ? (int32_t)hp->window : 0;
+    }
+    if (!hp->window)
+        hp->roped = ckpt_new(m->c, (size_t)hp->n_layer + 1, 1); /* none */
+    if (ropes && (hf_value(ropes, "full_attention") || !hf_value(ropes, "sliding_attention")))
+        hf_stop(m, "rope_parameters: only those of sliding_attention are supported, and null of "
+                   "full_attention");
+    if (local.rotated != 1 || (!ropes && local.theta != 10000))
+        hf_stop(m,
+                "rope_theta, partial_rotary_factor: %s reads rope_theta of rope_parameters "
+                "alone, and without it has 10000",
+                m->family->class.name);
+    hp->rope_base = (float)local.theta;
+}
+
 void hf_hy_v3(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;

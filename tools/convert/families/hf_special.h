@@ -82,7 +82,7 @@ hf_step_fn hf_litgpt;
 
 hf_step_fn hf_routed, hf_experts_of, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe;
 hf_step_fn hf_minimax_m2, hf_hy_v3, hf_granite_4, hf_mlp_types, hf_cohere2_moe, hf_afmoe;
-hf_step_fn hf_dbrx, hf_aria;
+hf_step_fn hf_dbrx, hf_aria, hf_beam;
 hf_step_fn hf_laguna, hf_mimo; /* hf_laguna.c, hf_mimo.c */
 
 /* Reads n_group and topk_group; a group has `least` experts or more. */
@@ -121,7 +121,8 @@ void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *
 
 /* ---- hf_experts.c ---------------------------------------------------------------------------- */
 
-hf_step_fn hf_put_mlps, hf_put_transposed_mlps, hf_put_lfm2_moe, hf_put_axk1, hf_put_dbrx;
+hf_step_fn hf_put_mlps, hf_put_transposed_mlps, hf_put_lfm2_moe, hf_put_axk1, hf_put_dbrx,
+    hf_put_beam;
 
 /* The matrices of all experts in t, [n_expert, n_in, n_out], as a part each; *parts says which rows. */
 void hf_split_experts(struct hf_model *m, const struct state_tensor *t, uint64_t n_in,

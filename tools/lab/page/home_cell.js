@@ -95,7 +95,8 @@ const HomeCell = (() => {
 
     // Some models scale values, what a part adds, or the logits, by a number, or by a norm over all outputs of the product.
     function scaled(e, x) {
-        const i = Engine.info, by = { v: i.value_scale, lg: i.logit_scale }[e.part] || i.residual_scale;
+        const i = Engine.info, depth = i.arch === 'beam' && { ao: 2, mo: 3 }[e.part];
+        const by = depth ? Math.fround(1 / Math.sqrt(2 * e.layer + depth)) : { v: i.value_scale, lg: i.logit_scale }[e.part] || i.residual_scale;
         const name = { ao: 'post_attention_norm', mo: 'post_ffw_norm' }[e.part], gain = name && HomeData.vector(`blk.${e.layer}.${name}.weight`);
         const scales = 'v ao mo lg'.includes(e.part) && by !== 1;
         if (!gain && !scales) return;
