@@ -73,17 +73,21 @@ static void said_text(const char *text)
 
 /* ---- files ---- */
 
-static void said_write(void)
+static int said_end(void **state)
 {
+    (void)state;
     FILE *f = getenv("MGPT_WRITE") ? fopen(unit_path(file_name), "w") : NULL;
     if (f && (fwrite(made, 1, n_made, f) != n_made || fclose(f) != 0))
         fprintf(stderr, "%s: cannot write\n", file_name);
+    free(made);
+    free(expected);
+    return 0;
 }
 
 void said_in(const char *file)
 {
     file_name = file;
-    atexit(said_write);
+    unit_group(NULL, said_end);
 }
 
 static const char *read_expected(void)
