@@ -237,13 +237,20 @@ const HomeCell = (() => {
         for (const [name, hook, part] of [['stream before', ...before], after && ['the MLP adds', 'hook_mlp_out', 'mo'], parallel === after && ['attention adds', 'hook_attn_out', 'ao']].filter(Boolean)) {
             const v = row(layer, hook, e.r)[e.c];
             take(e, name, v, part, layer);
-            e.sum = e.sum === null ? v : Exact.round(e.sum + v);
+            if (e.sum === null) aged(e, v, 2 * layer + after);
+            else e.sum = Exact.round(e.sum + v);
         }
         e.sumName = 'stream';
         e.code = after ? CODE.end : CODE.mid;
         e.say = 'The stream is never overwritten. What a part finds is added to what was there.';
         levelled(e, layer, half);
         if (after) ended(e, layer);
+    }
+
+    // Beam: what was there counts for less, before each of its branches.
+    function aged(e, v, branches) {
+        e.sum = v;
+        if (Engine.info.arch === 'beam') times(e, '× its share', Math.fround(Math.sqrt((branches + 1) / (branches + 2))));
     }
 
     // Gemma 4 scales the stream after each layer; before it, some of its models add what the layer makes of the token itself.
