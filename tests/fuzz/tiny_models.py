@@ -119,7 +119,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
                arch + ".attention.head_count": heads,
                arch + ".attention.head_count_kv": 1, arch + ".attention.key_length": 2,
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
-    if arch in ("gemma2", "gemma3", "cohere2", "cohere2moe", "flint", "vaultgemma", "gpt-oss", "afmoe"):
+    if arch in ("gemma2", "gemma3", "cohere2", "cohere_compass", "cohere2moe", "flint", "vaultgemma", "gpt-oss", "afmoe"):
         entries[arch + ".attention.sliding_window"] = 3
     if arch in ("minicpm", "minicpm3"):
         entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})
@@ -195,7 +195,7 @@ def gguf_models(root):
                            if arch != "microgpt" else "position")
         yield arch + "-least", gguf_model(root, arch, needs.match, layers=1)
         for i, says in enumerate(SAYS):
-            if arch in ("phi2", "gptj", "stablelm", "command-r", "cohere2", "cohere2moe", "falcon"):
+            if arch in ("phi2", "gptj", "stablelm", "command-r", "cohere2", "cohere_compass", "cohere2moe", "falcon"):
                 says = {k: v for k, v in says.items() if k != "use_parallel_residual"} # it has one norm
             if arch in ("deepseek2", "minicpm3"):
                 says = {k: v for k, v in says.items() if k != "attention.clamp_kqv"}

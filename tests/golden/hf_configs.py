@@ -406,7 +406,7 @@ def models():
         "cohere_compass": (112, hf.CohereCompassTextConfig(
             **shape(24, 4, 2, 18, layers=4), layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.5, sliding_window=7,
             layer_types=["sliding_attention"] * 3 + ["full_attention"],
-            rope_parameters=dict(full_attention=None, sliding_attention=rope(10000.0, mrope_section=[1, 1, 1]))), dict(what="Cohere 2 with rope of halves, of layers with a window alone", patterns=())),
+            rope_parameters=dict(full_attention=None, sliding_attention=rope(10000.0, mrope_section=[1, 1, 1]))), dict(what="Cohere 2 with rope of halves, of layers with a window alone", patterns=(), qk=(1,))),
         "gpt_neox_japanese": (102, hf.GPTNeoXJapaneseConfig(
             **without(shape(24, 3, 3, 0), "intermediate_size", "num_key_value_heads"), layer_norm_eps=1e-5,
             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(

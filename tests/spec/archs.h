@@ -53,6 +53,8 @@ static const struct arch {
     {" gptj ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 1},
     {" command-r cohere2 ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
      .rope_windowed = 1},
+    {" cohere_compass ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 2, .full_every = 4,
+     .rope_windowed = 1},
     {" bloom ", "gelu_tanh", .layer_norm = 1, .embd_norm = 1, .alibi = 8},
     {" mpt ", "gelu_erf", .layer_norm = 1},
     {" nemotron jais2 persimmon ", "relu2", .layer_norm = 1, .pairs = 2},

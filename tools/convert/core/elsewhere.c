@@ -29,7 +29,8 @@ static void names_add(struct names *to, const char *key, size_t n)
 static int is_known(const char *arch)
 {
     return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt helium vaultgemma "
-                                         "persimmon hyperclovax flint kolibri1 lfm3 beam ");
+                                         "persimmon hyperclovax flint kolibri1 lfm3 beam "
+                                         "cohere_compass ");
 }
 
 /* llama.cpp's period of layers with a window, the last one without, where it is its own and no key; 0:

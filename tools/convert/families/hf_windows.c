@@ -136,7 +136,6 @@ void hf_cohere_compass(struct hf_model *m)
         hf_stop(m, "rope_parameters: full_attention: only null is supported next to windows");
     if (!full)
         return;
-    hp->arch = "command-r";
     hp->window = 0;
     hp->windows = NULL;
 }
