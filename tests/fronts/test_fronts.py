@@ -24,7 +24,7 @@ LENGTHS = (1, 71, 72, 73, 145, 1000) if ALL else (1, 73)
 SHIPPED = ["names", "shakespeare"]
 FEW = ["gpt2", "gemma3", "lfm2", "qwen2_moe"]
 # With a table of positions: as long as it is. LongRoPE: the texts that the short factors are for.
-LIMITED = {"biogpt", "gpt1", "gpt2", "gpt_bigcode", "bigcode_heads", "gpt_neo", "opt", "opt_350m", "phi3_longrope", "minicpm3"}
+LIMITED = {"biogpt", "gpt1", "gpt2", "gpt_bigcode", "bigcode_heads", "gpt_neo", "opt", "opt_350m", "phi3_longrope", "minicpm3", "deepseek_v32"}
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
