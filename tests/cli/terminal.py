@@ -142,6 +142,12 @@ with tempfile.TemporaryDirectory() as directory:
     seen = t.keys("abc\x03/top 1\r", "entropy")
     check("what is typed right after Ctrl-C is the next line", seen, "entropy")
     t.read("\x1b[?2004h10> ")
+    for _ in range(100):  # as soon as a key is shown: the program may not wait for the next one yet
+        t.keys("x", "x")
+        ended = t.keys("\x03", "\x1b[?2004h10> ")
+        if not ended:
+            break
+    check("no Ctrl-C is lost", ended, "10> ")
     # A command that takes seconds: Ctrl-C ends it, SIGTERM ends the program, too.
     t.keys("/feed " + "so it is " * 20 + "\r", "190> ")
     os.write(t.fd, b"/why\r")

@@ -146,24 +146,23 @@ static void draw_again(void)
     rl_forced_update_display();
 }
 
-/* One byte of a terminal. SIGCONT is blocked except while it waits, so none goes unseen. What is typed after
- * Ctrl-C is left for the next line. */
+/* One byte of a terminal. A signal ends select, or, where it came just before or another thread took it, is seen within
+ * a tick. What is typed after Ctrl-C is left for the next line. */
 static ssize_t read_byte(int fd, char *byte)
 {
-    sigset_t continued, before;
-    fd_set input;
-    sigemptyset(&continued);
-    sigaddset(&continued, SIGCONT);
-    sigprocmask(SIG_BLOCK, &continued, &before);
-    if (was_continued)
-        draw_again();
-    FD_ZERO(&input);
-    FD_SET(fd, &input);
-    int ready = pselect(fd + 1, &input, NULL, NULL, NULL, &before);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    if (ready >= 0 && interrupted()) {
-        ready = -1;
+    int ready = 0;
+    while (ready == 0 && !interrupted()) {
+        struct timeval tick = {.tv_usec = 50000};
+        fd_set input;
+        if (was_continued)
+            draw_again();
+        FD_ZERO(&input);
+        FD_SET(fd, &input);
+        ready = select(fd + 1, &input, NULL, NULL, &tick);
+    }
+    if (interrupted()) {
         errno = EINTR;
+        return -1;
     }
     return ready < 0 ? -1 : read(fd, byte, 1);
 }
