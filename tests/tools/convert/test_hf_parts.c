@@ -1,13 +1,11 @@
-/* Hugging Face models of which the text part is read, and which JSON files are
- * their config.json.
+/* Hugging Face models of which the text part is read, and which JSON files are their config.json.
  *
  * The golden models as parts of others.
  */
 #include "support/hf_dir.h"
 #include "support/unit.h"
 
-/* ---- models of several parts
- * -------------------------------------------------------------------- */
+/* ---- models of several parts -------------------------------------------------------------------- */
 
 /* config.json as the part `key` of another; NULL: next to vision_config. */
 static void wrap_config(struct dir *d, const char *whole, const char *key, const char *text_type)
@@ -123,8 +121,7 @@ static int read_with(struct checkpoint *c, struct dir *d, struct ckpt_options op
     return ckpt_read(c, &in, err);
 }
 
-/* Tokens that the head has no rows for are left out: one of images, and all
- * from the seventh on. */
+/* Tokens that the head has no rows for are left out: one of images, and all from the seventh on. */
 TEST(head_of_fewer_rows)
 {
     for (int pruned = 0; pruned < 2; pruned++) {
@@ -168,8 +165,7 @@ TEST(head_of_fewer_rows)
     }
 }
 
-/* Without its indexer a model has the context in which it would choose all
- * keys. */
+/* Without its indexer a model has the context in which it would choose all keys. */
 TEST(indexed_context)
 {
     static const struct {
@@ -211,15 +207,13 @@ static void nest_part(json_t *in, const char *key, json_t *part)
         assert_int_equal(json_object_set(in, key, part), 0);
 }
 
-/* Which object has the keys: the root, its text_config or, without one, its
- * llm_config. Each states another context. */
+/* Which object has the keys: the root, its text_config or, without one, its llm_config. Each states another context. */
 TEST(which_part_is_read)
 {
     enum { ROOT = 1001, TEXT, LLM };
     static const struct {
         const char *text, *llm; /* JSON, "{": the keys of the model, NULL: absent */
-        int nested;             /* 1: llm_config is in text_config, 2: text_config in llm_config
-                 */
+        int nested;             /* 1: llm_config is in text_config, 2: text_config in llm_config */
         uint32_t expected;
     } cases[] = {
         {NULL, NULL, 0, ROOT},      {"{", NULL, 0, TEXT},   {NULL, "{", 0, LLM},
@@ -261,8 +255,7 @@ TEST(unknown_part)
     dir_free(&d);
     static const char *const marks[] = {"architectures", "transformers_version",
                                         "layer_norm_epsilon"};
-    d = golden("gpt2"); /* names of other programs, too: the type of the whole
-                         alone tells */
+    d = golden("gpt2"); /* names of other programs, too: the type of the whole alone tells */
     for (size_t i = 0; i < COUNT(marks); i++)
         without_key(&d, marks[i]);
     wrap_config(&d, "internvl", "text_config", NULL);
@@ -270,8 +263,7 @@ TEST(unknown_part)
     dir_free(&d);
 }
 
-/* A file without a head: the root says, or its class does, that the table is
- * one. */
+/* A file without a head: the root says, or its class does, that the table is one. */
 TEST(parts_tied)
 {
     static const struct {
@@ -298,8 +290,7 @@ TEST(parts_tied)
     }
 }
 
-/* Positions of rows and columns are the usual ones only in a model that sees.
- */
+/* Positions of rows and columns are the usual ones only in a model that sees. */
 TEST(mrope)
 {
     static const char rope[] = "{\"type\":\"mrope\",\"mrope_section\":[1,1,2],\"rope_theta\":1e4}";
@@ -313,15 +304,12 @@ TEST(mrope)
     dir_free(&d);
 }
 
-/* The text part of the published Gemma 3 4B has six keys: the class has the
- * others. */
+/* The text part of the published Gemma 3 4B has six keys: the class has the others. */
 TEST(six_keys)
 {
     static const char config[] =
-        "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":2560,"
-        "\"intermediate_size\":"
-        "10240,\"model_type\":\"gemma3_text\",\"num_hidden_layers\":34,\"rope_"
-        "scaling\":{"
+        "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":2560,\"intermediate_size\":"
+        "10240,\"model_type\":\"gemma3_text\",\"num_hidden_layers\":34,\"rope_scaling\":{"
         "\"factor\":"
         "8.0,\"rope_type\":\"linear\"},\"sliding_window\":1024}}";
     struct dir d = golden("gemma3");
@@ -341,8 +329,7 @@ TEST(six_keys)
     dir_free(&d);
 }
 
-/* ---- config.json or a model in JSON
- * ------------------------------------------------------------- */
+/* ---- config.json or a model in JSON ------------------------------------------------------------- */
 
 TEST(weights_in_config)
 {
@@ -361,8 +348,7 @@ TEST(weights_in_config)
     set_key(&d, "quantization_config", quant);
     assert_read(&d, "config.json", "quark", "quant_method quark is not read");
     set_key(&d, "quantization_config",
-            "{\"quant_method\":\"modelopt\",\"ignore\":[\"transformer.h.0\"],"
-            "\"layers\":"
+            "{\"quant_method\":\"modelopt\",\"ignore\":[\"transformer.h.0\"],\"layers\":"
             "{\"transformer.h.0.attn\":{\"weights\":{}}}}");
     assert_read(&d, "config.json", "modelopt", NULL);
     set_key(&d, "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8\"}");

@@ -93,8 +93,6 @@ static int check_sum(size_t zoo, int32_t token, int32_t other)
     return !isnan(logit);
 }
 
-/* The parts add up to the engine's logits: every architecture and dialect, tied and untied heads,
- * no final norm, norms after the branches, residuals with x0 mixed in, no layers at all. */
 /* Models whose residual is more than the sum of what their parts add. */
 static const char *why_refused(size_t zoo)
 {
@@ -104,6 +102,8 @@ static const char *why_refused(size_t zoo)
     return strcmp(arch, "gpt1") == 0 ? "normalises the residual stream itself" : NULL;
 }
 
+/* The parts add up to the engine's logits: every architecture and dialect, tied and untied heads,
+ * no final norm, norms after the branches, residuals with x0 mixed in, no layers at all. */
 TEST(parts_add_up)
 {
     size_t n_compared = 0;

@@ -111,8 +111,9 @@ struct hf_family {
     size_t n_rows;
     unsigned biases; /* flags of HF_..._BIAS whose keys are true when absent */
     struct hf_class class;
-    int latent;  /* attention is latent (hf_latent.c) */
-    int experts; /* a mixture: the keys of experts are read (hf_experts.c) */
+    int latent;             /* attention is latent (hf_latent.c) */
+    int transposed_experts; /* tensors of all experts are [n_expert, n_in, n_out] */
+    int experts;            /* a mixture: the keys of experts are read (hf_experts.c) */
     const struct hf_step *steps;
     size_t n_steps;
     struct {

@@ -129,7 +129,7 @@ static void put_experts(struct hf_model *m, uint32_t layer, const struct expert_
     const struct state_tensor *all = find_one(m, layer, x->all);
     struct state_part *parts = ckpt_new(m->c, n, sizeof *parts);
     struct state_tensor matrix;
-    int apart = !all || m->family->put.call == hf_put_transposed_mlps;
+    int apart = !all || m->family->transposed_experts;
     if (all && apart) {
         *parts = (struct state_part){.first = x->first * rows, .n_rows = rows};
         hf_split_experts(m, all, n_in, rows * x->of, parts);
@@ -299,11 +299,6 @@ void hf_put_mlps(struct hf_model *m)
 }
 
 void hf_put_axk1(struct hf_model *m)
-{
-    hf_put_mlps(m);
-}
-
-void hf_put_transposed_mlps(struct hf_model *m)
 {
     hf_put_mlps(m);
 }

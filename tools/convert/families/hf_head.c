@@ -116,14 +116,14 @@ void hf_number_layers(struct hf_model *m)
 {
     for (size_t i = 0; m->left_out && i < arr_len(m->state.tensors); i++) {
         struct state_tensor *t = &m->state.tensors[i];
-        size_t size = strlen(t->name) + 16;
-        char *name = ckpt_new(m->c, size, 1);
         unsigned layer = 0, now = 0;
         int at = 0;
         if (sscanf(t->name, "layers.%9u.%n", &layer, &at) != 1 || !at || layer >= m->n_layer)
             continue;
         for (uint32_t k = 0; k < layer; k++)
             now += !m->left_out[k];
+        size_t size = strlen(t->name) + 16;
+        char *name = ckpt_new(m->c, size, 1);
         t->used |= m->left_out[layer];
         snprintf(name, size, "%s.%u.%s", t->used ? "left_out" : "layers", t->used ? layer : now,
                  t->name + at);

@@ -154,7 +154,7 @@ void hf_dbrx(struct hf_model *m)
     hf_off(m, "uniform_expert_assignment");
 }
 
-/* Experts have SiLU whatever hidden_act says, which is of the shared ones. */
+/* hidden_act is the activation of the shared expert; that of the others is always SiLU. */
 void hf_aria(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
