@@ -165,9 +165,9 @@ class FakeMatrix {
     }
 }
 
-/* The page of a file, opened in a window of this size: {document, App, Engine, entries, tick, $}. entries: the addresses that Back returns from. tick(ms) lets time go on, by frames;
+/* The page of a file, opened in a window of this size, with `more` in place of what the window has: {document, App, Engine, entries, tick, $}. entries: the addresses that Back returns from. tick(ms) lets time go on, by frames;
  * timers wait for it as soon as the page is open. */
-async function openFake(file, names, wide = 1200, high = 800) {
+async function openFake(file, names, wide = 1200, high = 800, more = {}) {
     Object.assign(FakeElement, { wide, high, active: null });
     const body = new FakeElement('body'), html = new FakeElement('html'), head = new FakeElement('head');
     const { blocks, scripts } = readPage(file);
@@ -190,7 +190,7 @@ async function openFake(file, names, wide = 1200, high = 800) {
         addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {},
         setTimeout: (fn, ms = 0, ...args) => (started ? timers.push({ at: now + ms, fn: () => fn(...args) }) : setTimeout(fn, ms, ...args)), clearTimeout: (id) => (started && typeof id === 'number' ? delete timers[id - 1] : clearTimeout(id)),
         performance: { now: () => { now += FakeElement.slow || 0; return now; }, mark() {} }, Worker: undefined, MessageChannel: FakeElement.sends ? Channel : MessageChannel, DOMMatrix: FakeMatrix,
-        ImageData: class { constructor(data, width) { Object.assign(this, { data, width }); } } };
+        ImageData: class { constructor(data, width) { Object.assign(this, { data, width }); } }, ...more };
     const run = new Function(...Object.keys(given), `${scripts};return {${names.join(',')}};`)(...Object.values(given));
     const tick = (ms) => {
         for (const end = now + ms; now < end;) {
