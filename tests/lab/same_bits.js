@@ -359,6 +359,46 @@ async function main() {
         assert.throws(() => Recorded.dla(0, 1, 25), /only the likeliest and the true next/);
         assert.throws(() => Recorded.encode('a'), /cannot encode/);
     });
+    await test('a recorded page of two layers and many tokens', async () => {
+        const model = path.join(tmp, 'mixtral.gguf'), Live = await openPage(page(model, '--ids', '3,1,4,1,5')), Recorded = await openPage(page(model, '--ids', '3,1,4,1,5', '--static'));
+        for (const E of [Live, Recorded])
+            E.run(E.prompt);
+        for (let pos = 0; pos < 5; pos++) {
+            const best = Live.lens(0, pos), parts = [Live, Recorded].map(E => E.dla(0, pos, Math.max(1, pos + 1 < 5 ? Live.prompt[pos + 1] : E.sample(pos, {temperature: 0}))));
+            assert.deepStrictEqual(Recorded.lens(0, pos).map(l => l.name), best.map(l => l.name));
+            Recorded.lens(0, pos).forEach((l, i) => {
+                const kept = Array.from(l.logits.keys()).filter(id => l.logits[id] !== -Infinity), least = Math.min(...kept.map(id => best[i].logits[id]));
+                assert.deepStrictEqual(kept, Array.from(best[i].logits.keys()).filter(id => best[i].logits[id] >= least), `${l.name}: the likeliest`);
+                assert(kept.length === 32 && kept.every(id => l.logits[id] === best[i].logits[id]) && Math.abs(l.logsum - best[i].logsum) < 1e-6);
+            });
+            parts[0].forEach((part, i) => assert(part.name === parts[1][i].name && Math.abs(part.value - parts[1][i].value) < 1e-7));
+        }
+    });
+    await test('steps of a training whose files have other sizes; their loss is that of the prompt', async () => {
+        const steps = ['00100', '20000'].map(k => path.join(root, `weights/names-steps/step-${k}.gguf`)), wide = path.join(tmp, 'wide-100.gguf');
+        fs.writeFileSync(wide, Buffer.concat([fs.readFileSync(steps[0]), Buffer.alloc(32)]));
+        const Story = await openPage(page(wide, steps[1], '-p', 'anna'));
+        [wide, steps[1]].forEach((file, k) => {
+            Story.select(1 - k);
+            const hash = hashOf(Story, Story.prompt);
+            Story.run(Story.prompt);
+            assert.strictEqual(hash, lines(run(native, ['logits', file], `${Story.prompt.join(' ')}\n`))[0], file);
+            const nats = [0, 1, 2, 3].reduce((sum, i) => sum + Story.logSum(Story.logits(i)) - Story.logits(i)[Story.prompt[i + 1]], 0) / 4;
+            assert(Math.abs(Story.story.steps[k].loss - nats) < 1e-5, `${Story.story.steps[k].loss}, not ${nats}`);
+        });
+    });
+    await test('an engine elsewhere, in a worker, goes on as this one would', async () => {
+        Engine.run([26, 0, 13], [{kind: 'head', layer: 0, head: 1, scale: 0}]);
+        Engine.run([26, 0, 13, 13, 0], [], 1);
+        const from = structuredClone(Engine.copy()), want = [all(0), all(1)], {Engine: Other} = readPage(page(weights('names')));
+        Engine.run([26, 5]);
+        await Other.adopt(from);
+        assert.deepStrictEqual([0, 1].map(lane => Other.hooks.map(h => Other.value(h.name, lane))), want);
+        assert.deepStrictEqual([Other.live, Other.info.context, Other.isEnd(25), Other.isEnd(26), Other.sample(2, {seed: 7}), Other.ids(1).join()], [true, 16, false, true, Other.draw(want[0].at(-1).data.slice(-27), {seed: 7}), '26,0,13,13,0']);
+        for (const E of [Engine, Other])
+            E.run([26, 0, 4, 17]);
+        assert.deepStrictEqual(Other.hooks.map(h => Other.value(h.name)), all(0));
+    });
     await test('what cannot be is refused in one line, and the engine goes on', () => {
         assert.throws(() => Engine.run([26, 27]), /There is no token 27: ids are 0 to 26/);
         assert.throws(() => Engine.run(Array(17).fill(0)), /17 tokens do not fit: the context is 16 positions/);
