@@ -92,23 +92,39 @@ cp "$names" names-7.gguf
 cp "$steps/step-00100.gguf" other-100.gguf
 refuses_story "token_embd.weight is not as in" 3 names-7.gguf "$steps/step-00100.gguf"
 refuses_story "both are of step 100" 2 other-100.gguf "$steps/step-00100.gguf"
-refuses_story "which step of training?" 2 "$names" "$steps/step-00100.gguf"
+mkdir run-5 && cp "$names" run-5/names.gguf
+refuses_story "which step of training?" 2 run-5/names.gguf "$steps/step-00100.gguf"
+runs "a step of another type" convert "$steps/step-00000.gguf" wide-7.gguf --type f32
+refuses_story "wide-7.gguf: token_embd.weight is not as in" 3 wide-7.gguf "$steps/step-00100.gguf"
 refuses_story "--static: with one model only" 2 "$steps/step-00000.gguf" "$steps/step-00100.gguf" --static -p anna
-refuses_story "--held and --texts go with several models" 2 "$names" --held "$steps/held.txt"
+refuses_story "--lora: with one model only" 2 "$steps/step-00000.gguf" "$steps/step-00100.gguf" --lora adapter.gguf -p anna
+for option in --held --texts; do
+    refuses_story "--held and --texts go with several models" 2 "$names" "$option" "$steps/held.txt"
+done
+refuses_story "several models make a live page: the model has 0.0 MB" 4 "$steps/step-00000.gguf" "$steps/step-00100.gguf" --max 0.001 -p anna
 refuses_story "the 2 models have 0.0 MB, a live page takes up to 0.02 (--max)" 4 "$steps/step-00000.gguf" "$steps/step-00100.gguf" --max 0.02
 printf 'anna\n\nBob\n' >held
 refuses_story "held: line 3: character 'B'" 2 "$steps/step-00000.gguf" "$steps/step-00100.gguf" --held held
 shakespeare="$MGPT_SOURCE_ROOT/weights/shakespeare.gguf"
 cp "$shakespeare" shakespeare-9.gguf
 refuses_story "is not as in" 3 shakespeare-9.gguf "$steps/step-00100.gguf"
+cp "$shakespeare" shakespeare-8.gguf
+run lab shakespeare-9.gguf shakespeare-8.gguf -p "ROMEO:" -o long.html
+block mgpt-about long.html >about
+run generate "$shakespeare" -p "ROMEO:" --samples 8 --seed 5 --temp 0.6 -n 48 --json
+check "texts of 48 tokens after the prompt: those of mgpt generate" python3 -c '
+import json
+wrote = [json.loads(line)["text"] for line in open("out")]
+for step in json.load(open("about"))["story"]["steps"]:
+    assert ["ROMEO:" + text for text, _ in step["texts"]] == wrote'
 
 # ---- what sites show of a link ----
 
-run lab "$names" -p anna --title 'a "b" <c' --about 'x & "y"' --picture 'https://a/"b.png' -o card.html
+run lab "$names" -p anna --title "a \"b\" <c$(printf '\342\200\213')" --about 'x & "y"' --picture 'https://a/"b.png' -o card.html
 check "--title, --about and --picture are in the head" eval 'sed -n "/^<title>/,/^<.head>/p" card.html >top && diff - top <<END
-<title>a &quot;b&quot; &lt;c</title>
+<title>a &quot;b&quot; &lt;c?</title>
 <meta property="og:type" content="website">
-<meta property="og:title" content="a &quot;b&quot; &lt;c">
+<meta property="og:title" content="a &quot;b&quot; &lt;c?">
 <meta name="description" content="x &amp; &quot;y&quot;">
 <meta property="og:description" content="x &amp; &quot;y&quot;">
 <meta property="og:image" content="https://a/&quot;b.png">
@@ -158,6 +174,9 @@ sed 's/"&"/"%"/' hostile.json >other.json
 runs "one of another vocabulary" convert other.json other-1.gguf
 cp hostile.gguf hostile-2.gguf
 refuses_story "token 4 has another text than in" 3 other-1.gguf hostile-2.gguf
+sed 's/"n_head": 1/"n_head": 2/' hostile.json >heads.json
+runs "one of other heads" convert heads.json heads-1.gguf
+refuses_story "the architecture is not as in" 3 heads-1.gguf hostile-2.gguf
 runs "it makes a page" lab "$directory/script>$override$escape.gguf" -p "<$override\"" -o hostile.html
 check "no token and no name is markup in it" eval '[ "$(grep -c "<script>" hostile.html)" -eq 1 ] &&
     ! grep -q "alert(1)<" hostile.html && ! grep -qF "$override" hostile.html && ! grep -qF "$escape" hostile.html'
@@ -202,12 +221,16 @@ for pos, (lens, parts) in enumerate(zip(about["lens"], about["dla"])):
 run lab "$lines" -p "ROMEO:" --max 2 -o big.html
 check "above --max: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
 tells "the sizes are told" "the model has 2.2 MB, a live page takes up to 2 (--max)"
-python3 - "$MGPT_SOURCE_ROOT" >grid.gguf <<'END'
+python3 - "$MGPT_SOURCE_ROOT" <<'END'
 import sys
 sys.path.insert(0, sys.argv[1] + "/tests/fuzz")
 import tiny_models
-sys.stdout.buffer.write(dict(tiny_models.gguf_models(sys.argv[1]))["llama-iq2_s"])
+models = dict(tiny_models.gguf_models(sys.argv[1]))
+for name, kind in ("grid", "iq2_s"), ("four", "iq4_nl"):
+    open(name + ".gguf", "wb").write(models["llama-" + kind])
 END
+run lab four.gguf --json -o four.html
+says "a type of four bits is live, without a prompt, too" '"page":"live"'
 run lab grid.gguf --ids 0,1 -o grid.html
 check "a type that pages cannot read: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
 tells "and why" "pages cannot read IQ2_S: convert the model with --type f16"

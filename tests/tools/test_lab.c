@@ -156,6 +156,9 @@ TEST(edits)
     const float *rows = lab_value(LAB_SHOWN, MGPT_LOGITS, 0);
     assert_memory_equal(mgpt_logits(session), rows + (N - 1) * (size_t)o.info.n_vocab,
                         (size_t)o.info.n_vocab * sizeof *rows);
+    assert_int_equal(lab_draft(LAB_SHOWN, N - 1), MGPT_OK); /* a draft has the edits, too */
+    assert_memory_equal(lab_draft_step(LAB_SHOWN, o.tokens[N - 1]), mgpt_logits(session),
+                        (size_t)o.info.n_vocab * sizeof *rows);
     mgpt_session_free(session);
 
     /* An MLP that gives its mean gives the same in every position. */
