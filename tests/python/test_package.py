@@ -117,3 +117,7 @@ def test_heatmaps(names, shakespeare):
     assert cache2.show("pattern", 0)._repr_html_() == cache.show("pattern", 0)._repr_html_()
     assert cache2.show("embed")._repr_html_() == cache.show("embed")._repr_html_()
     assert np.isfinite(cache["embed",]).all()
+    batch = names.run_with_cache(["anna", "bobo"])[1]  # the first text, whose tokens the labels are
+    for value in (("pattern", 0), ("z", 0), ("embed",)):
+        assert batch.show(*value)._repr_html_() == cache.show(*value)._repr_html_(), value
+    assert cache.show("pattern", 0, head=-1).captions == ["head 3"]

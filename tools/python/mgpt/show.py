@@ -30,9 +30,9 @@ class Heatmap:
     @classmethod
     def of_value(cls, name: str, value: npt.NDArray[np.float32], labels: list[str], head: int | None) -> Heatmap:
         """Makes a heatmap of a value of a run: a map for each head, positions by keys or by components."""
-        array = value[0] if value.ndim > 2 and value.shape[0] == 1 else value
         is_attention = name.endswith(("hook_pattern", "hook_attn_scores"))
-        by_head = is_attention or array.ndim == 3
+        by_head = is_attention or name.rpartition("hook_")[2] in ("q", "k", "v", "z", "rot_q", "rot_k", "result")
+        array = value[0] if value.ndim > 2 + by_head else value  # of a batch the first row, whose tokens the labels are
         if not is_attention:
             array = np.moveaxis(array, 1, 0) if by_head else array[None]
         heads = list(range(len(array))) if head is None else [range(len(array))[head]]
