@@ -106,8 +106,10 @@ def test_head_scores(shakespeare):
     assert found.previous.max() > 0.5 and "induction" in found._repr_html_()
 
 
-def test_head_scores_of_a_short_context(names):
+def test_head_scores_of_other_models(root, names):
     found = names.head_scores()
+    mixed = mgpt.Model(root / "tests/golden/laguna").head_scores(4, texts=1)  # layers of 4 and 6 heads
+    assert [np.isnan(row).sum() for row in mixed.duplicate] == [2, 0, 0, 0, 2] and not np.isnan(mixed.previous[:, :4]).any()
     assert found.induction.shape == (1, 4) and (0 <= found.duplicate).all() and (found.previous <= 1).all()
 
 
@@ -128,6 +130,14 @@ def test_max_texts(names, tmp_path, neuron, name, column):
     assert [(f.value, f.line, f.position, f.values.tolist()) for f in found] == want[:5]
     assert f"[{found[0].labels[found[0].position]}]" in str(found[0]) and "<svg" in found[0]._repr_html_()
     assert len(names.max_texts(neuron, file, 1000)) == len(want) == 96
+
+
+def test_max_texts_of_a_layer(shakespeare, tmp_path):
+    (tmp_path / "x").write_text("ROMEO:\n\nTo be, or not")
+    for layer in range(shakespeare.info.n_layer):
+        for best in shakespeare.max_texts((layer, 7), tmp_path / "x"):
+            row = shakespeare.run_with_cache(("ROMEO:", "", "To be, or not")[best.line - 1])[1]["mlp.hook_post", layer][0, :, 7]
+            assert best.values.tolist() == row.tolist() and best.value == row.max(), layer
 
 
 def test_max_texts_refusals(names, shakespeare, tmp_path):

@@ -14,7 +14,7 @@ PROGRAM = Path(mgpt.__file__).with_name("mgpt")
 CASES = [({"repeat_penalty": 1.3, "repeat_last": 4}, ["--repeat-penalty", "1.3", "--repeat-last", "4"]),
          ({"presence": 0.5, "frequency": np.float32(0.25)}, ["--presence", "0.5", "--frequency", "0.25"]),
          ({"dry": (3, 1.5, 1)}, ["--dry", "3:1.5:1"]), ({"dry": "9:2:1:3"}, ["--dry", "9:2:1:3"]),
-         ({"bias": {"e": -2.5, 13: float("-inf")}}, ["--bias", "e-2.5", "--bias", "13-inf"]), ({"bias": ["a+1"]}, ["--bias", "a+1"]),
+         ({"bias": {"e": -2.5, 13: float("-inf")}}, ["--bias", "e-2.5", "--bias", "13-inf"]), ({"bias": [{"e": -2.5}, "a+1"]}, ["--bias", "e-2.5", "--bias", "a+1"]),
          ({"top_nsigma": 1}, ["--top-nsigma", "1"]), ({"typical": 0.5}, ["--typical", "0.5"]), ({"xtc": (0.6, 0.05)}, ["--xtc", "0.6:0.05"]),
          ({"mirostat": (2, 2.5)}, ["--mirostat", "2:2.5"]), ({"ban": ["el", "an", "e\\x6e"]}, ["--ban", "el", "--ban", "an", "--ban", "en"]),
          ({"regex": "[a-f]n+[a-z]{2}"}, ["--regex", "[a-f]n+[a-z]{2}"]), ({"ban": "a", "stop": "n"}, ["--ban", "a", "--stop", "n"])]
@@ -57,6 +57,9 @@ def test_edited(names):
         expected[token] = (expected[token] * 2 if expected[token] < 0 else expected[token] / 2) - 0.5
     assert np.array_equal(edited, expected) and logits[26] == 3
     assert np.array_equal(mgpt.Sampler().edited(logits, tokens), logits)
+    assert mgpt.Sampler(0, model=names, bias={"z": 9})(logits) == 25  # of no text
+    with pytest.raises(TypeError, match="Sampler: expected temperature, .*found .0.8, 0, 1"):
+        mgpt.Sampler(0.8, 0, 1.0, 0.0, 7, 8)
 
 
 @pytest.mark.parametrize("named, failure, text", [
@@ -84,7 +87,19 @@ def test_choose(root, names, shakespeare):
         session = model.session()
         session.feed(model.encode(text))
         held = session.tokens
+        for named in ({"steer": {0: np.ones(model.info.n_embd)}}, {"kv": "q8_0"}):
+            other = model.session(**named)
+            other.feed(held)
+            assert model.choose(other, choices, seed=3) == model.choose(text, choices, seed=3, **named) != model.choose(text, choices, seed=3)
         assert model.choose(session, choices, seed=3) == model.choose(held, choices, seed=3) == model.choose(text, choices, seed=3) and session.tokens == held
+
+
+def test_choices_after_tokens(names):
+    """Tokens that the text of them would not have, here without BOS, stay as they are."""
+    found, row = names.choose([0, 13], ["n", "ea"]), names.logits([0, 13])[-1].astype(np.float64)
+    assert found.tokens == [[13], [4, 0]] and found.logprobs[0] == pytest.approx(row[13] - np.log(np.exp(row).sum()), rel=1e-6)
+    with pytest.raises(mgpt.Error, match="context"):
+        names.choose("an", ["abc"], n_ctx=4)
 
 
 def test_heal(root, names, tmp_path):
@@ -100,9 +115,53 @@ def test_heal(root, names, tmp_path):
                                       capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
                 assert ("".join(model.generate(prompt, n, seed=seed, heal=True, **named)) + "\n").encode() == done.stdout
         assert model.generate_many([prompt], 7, heal=True)[0]["text"] == prompt + "".join(model.generate(prompt, 7, heal=True))
-    assert list(names.generate("ann", heal=True)) == list(names.generate("ann"))
-    with pytest.raises(ValueError, match="not with ban"):
-        names.generate("a", heal=True, ban="a")
+    assert list(names.generate("ann", heal=True)) == list(names.generate("ann")) and "".join(model.generate(prompt, 0, heal=True)) == ""
+    for named in {"ban": "a"}, {"regex": "a"}:
+        with pytest.raises(ValueError, match="not with ban"):
+            names.generate("a", heal=True, **named)
+    for model, text, named in (model, prompt, {"heal": True}), (names, "b", {"ban": ["e", "an"]}):  # hooks are there when tokens run again
+        steer, hooks = {0: np.full(model.info.n_embd, 2)}, [("blocks.0.hook_resid_post", lambda value, hook: value + 2)]
+        texts = [["".join(model.generate(text, 6, seed=s, **named, **more)) for s in range(20)] for more in ({"steer": steer}, {"hooks": hooks}, {})]
+        assert texts[0] == texts[1] != texts[2]
+
+
+def test_texts_of_bytes(root, tmp_path):
+    """A character of two tokens; texts in NFC where the model asks for it, and those that a normaliser makes longer."""
+    sys.path.insert(0, str(root / "tests/cli"))
+    from small_vocabularies import pairs_model
+
+    plain, nfc, longer = (mgpt.Model(pairs_model(str(PROGRAM), str(root), str(tmp_path), name, **more)) for name, more in (
+        ("plain", {}), ("nfc", {"normalizer": {"type": "NFC"}}),
+        ("longer", {"normalizer": {"type": "Replace", "pattern": {"String": "a"}, "content": "hello"}})))
+    assert plain.to_string([26, 27, 0, 26]) == "\u00e9<e>\ufffd" and plain.decode([26, 27]) == "\u00e9"
+    assert nfc.encode("e\u0301") == plain.encode("\u00e9") == [31] != plain.encode("e\u0301")
+    assert longer.encode("a" * 50) == longer.encode("a") * 50 and len(longer.encode("a")) == 2
+
+
+def test_odd_tokens(root, names, tmp_path):
+    """Tokens that look like an escape or a number, one that is longer than any buffer; a model without a name that puts no BOS
+    in front."""
+    sys.path.insert(0, str(root / "weights"))
+    import gguf
+
+    metadata, tensors = gguf.read(root / "weights/names.gguf")[:2]
+    odd = ["\\n", "7", "xy" * 2000]
+    for name in "token_embd.weight", "output.weight":
+        tensors[name] = np.concatenate([tensors[name], tensors[name][:3] * np.float32(0.5)])
+    metadata["microgpt.vocab_size"] += 3
+    metadata["tokenizer.ggml.tokens"] += odd
+    metadata["tokenizer.ggml.token_type"] += [1] * 3
+    metadata["tokenizer.ggml.add_bos_token"] = False
+    del metadata["general.name"]
+    gguf.write(tmp_path / "odd.gguf", metadata, tensors)
+    m = mgpt.Model(tmp_path / "odd.gguf")
+    for token, text in enumerate(odd, 27):
+        assert m.decode([token, 0, token]) == text + "a" + text and m.to_str_tokens([[token]]) == [text]
+    for text in odd[:2]:
+        assert "".join(m.generate("a", 2, temperature=0, bias={text: 99})) == text * 2
+    assert m.cfg.model_name == "odd.gguf" and not m.cfg.default_prepend_bos
+    assert m.to_tokens("an").tolist() == [[0, 13]] and m.to_tokens("an", prepend_bos=True).tolist() == [[26, 0, 13]]
+    assert m.head_scores(3, texts=1).previous.tolist() != names.head_scores(3, texts=1).previous.tolist()
 
 
 @pytest.mark.parametrize("choices, failure, text", [
@@ -148,6 +207,9 @@ def test_author(root, names, tmp_path, capfd):
         assert "".join(m.generate("an", seed=seed, ignore_author=True)) == "".join(names.generate("an", seed=seed))
     assert m.generate_many(["an", "el"], seed=5) == names.generate_many(["an", "el"], seed=5, **settings)
     assert m.generate_many(["an", "el"], seed=5, ignore_author=True) == names.generate_many(["an", "el"], seed=5)
+    for seed in range(20):
+        more = {"temperature": 0.6, "top_k": 4}
+        assert m.choose("an", [*"abcdenz"], seed=seed) == names.choose("an", [*"abcdenz"], seed=seed, **more)
     assert m.score(["anna"])[0].sum_logprob == names.score(["anna"])[0].sum_logprob
     gguf_with_keys(root / "weights/names.gguf", tmp_path / "b.gguf", {"general.sampling.temp": "hot"})
     with pytest.raises(mgpt.Error, match="b.gguf: key general.sampling.temp: expected a number"):

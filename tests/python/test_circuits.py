@@ -118,7 +118,12 @@ def test_many(root, tmp_path):
     assert same(m.circuits("qk", 0, 1).table, scores(m, 0, 1, x)) and same(m.circuits("places", 0, 1).table, scores(m, 0, 1, x_pos))
     v = heads(m, "W_V", 0, norm(m, x, "ln1"))[:, 1]
     assert same(m.circuits("ov", 0, 1).table, logits(m, v @ tensor(m, "W_O")[:, 4:8].T))
-    assert same(m.circuits("direct").table, logits(m, x))
+    direct = m.circuits("direct")
+    assert same(direct.table, logits(m, x))
+    most = np.argsort(-np.abs(direct.table), axis=None, kind="stable")[:40]
+    assert [cell[:2] for cell in direct.strongest(40)] == [tuple(direct.labels[i] for i in divmod(int(cell), 27 + more)) for cell in most]
+    assert max(most) // (27 + more) >= 256 and {len(labels) for labels in (direct.show().labels, direct.show().keys)} == {200}
+    assert direct.show().labels == [direct.labels[i] for i in direct.order()[:200]]
     h = norm(m, x, "ln2")
     assert same(m.circuits("fires", 0, 3).table[:, 0], np.maximum(h @ tensor(m, "W_up")[3], 0))
 

@@ -59,7 +59,7 @@ def test_layers_with_other_heads(root):
 def test_a_batch_of_one(root):
     """A list of one text, or of one row, is what it is first of two."""
     model = mgpt.Model(root / "weights/names.gguf")
-    for one, two in (["anna"], ["anna", "li"]), ([[1, 2, 3]], [[1, 2, 3], [3, 2, 1]]), ([np.array([1, 2])], [np.array([1, 2])] * 2):
+    for one, two in (["anna"], ("anna", "li")), ([[1, 2, 3]], [[1, 2, 3], [3, 2, 1]]), ([np.array([1, 2])], [np.array([1, 2])] * 2):
         logits, cache = model.run_with_cache(one)
         both, all_of = model.run_with_cache(two)
         assert np.array_equal(logits, both[:1]) and np.array_equal(model(one), logits) and len(model(one, "loss", loss_per_token=True)) == 1
@@ -99,13 +99,22 @@ def test_stacks_at_places(root, rows, place):
     """A stack of some positions, and what is made of one, is that part of the whole."""
     _, cache = mgpt.Model(root / "tests/golden/gpt2").run_with_cache(rows)
     part = slice(*place) if isinstance(place, tuple) else place
-    for make in ("accumulated_resid", "decompose_resid", "stack_head_results"):
-        whole, some = getattr(cache, make)(), getattr(cache, make)(pos_slice=place)
+    for make, more in ("accumulated_resid", {}), ("decompose_resid", {}), ("stack_head_results", {}), ("stack_head_results", {"incl_remainder": True}):
+        whole, some = getattr(cache, make)(**more), getattr(cache, make)(pos_slice=place, **more)
         assert np.array_equal(some, whole[..., part, :]), make
         for found, of in ((cache.apply_ln_to_stack(some, pos_slice=place), cache.apply_ln_to_stack(whole)),
                           (getattr(cache, make)(pos_slice=place, apply_ln=True), getattr(cache, make)(apply_ln=True)),
                           (cache.logit_attrs(some, 3, pos_slice=place)[..., None], cache.logit_attrs(whole, 3)[..., None])):
             assert found.shape == of[..., part, :].shape and np.allclose(found, of[..., part, :], atol=1e-5), make
+
+
+def test_logits_of_other_tokens(names):
+    """A token for each row of a batch, or its text; the residual stream before layer -1 is that before the head."""
+    _, cache = names.run_with_cache(["anna", "olli"])
+    stack = cache.accumulated_resid(-1, mlp_input=True)
+    each = cache.logit_attrs(stack, [0, 4])
+    assert np.array_equal(stack, cache.accumulated_resid()) and np.array_equal(cache.logit_attrs(stack, "e"), cache.logit_attrs(stack, 4))
+    assert np.array_equal(each, np.stack([cache.logit_attrs(stack, token)[:, i] for i, token in enumerate((0, 4))], 1))
 
 
 def test_queries_have_the_order_of_hooks(root):

@@ -68,13 +68,16 @@ def scored(path, context, continuation, *options):
     return record["sum_logprob"], record["is_greedy"]
 
 
-def test_loglikelihood(harness, names):
+def test_loglikelihood(harness, names, shakespeare):
     pairs = [("an", "na"), ("ol", "ivia"), ("an", "n"), ("", "emma"), ("an", "aa")]
     for options, words in (({}, ()), ({"add_bos_token": False, "max_length": 9, "threads": 1}, ("--no-bos", "-c9"))):
         lm = harness.MgptLM(names.path, **options)
         answers = lm.loglikelihood(requests(*pairs))
         assert answers == [scored(names.path, *pair, *words) for pair in pairs]
         assert sorted(lm.cache_hook.kept) == sorted(("loglikelihood", p, a) for p, a in zip(pairs, answers, strict=True))
+    assert harness.MgptLM(names.path).tok_encode("<BOS>an") == harness.MgptLM(names.path).tok_encode("an") == [26, 0, 13]
+    with pytest.raises(ValueError, match="shakespeare.gguf: no BOS or EOS to begin a text with"):
+        harness.MgptLM(shakespeare.path).tok_encode("a")
     assert lm.max_length == 9 and lm.prefix_token_id == 26 and lm.tok_encode("ann") == [0, 13, 13]
     assert harness.MgptLM(names.path).max_length == 16 and harness.MgptLM(names.path, max_length=99).max_length == 16
 
@@ -111,6 +114,10 @@ def test_generate_until(harness, names):
     whole = [subprocess.run([PROGRAM, "generate", names.path, "-p", c, "-n", "5", "--temp", "0", "--no-prompt"],
                             capture_output=True, text=True, check=True).stdout.removesuffix("\n") for c in contexts]
     assert lm.generate_until(requests(*[(c, {"max_gen_toks": 5}) for c in contexts])) == whole
+    drawn = {"temperature": 0.7, "top_k": 5, "max_gen_toks": 5}
+    for more, same in ({"do_sample": True}, {"temperature": 0.7, "top_k": 5}), ({"do_sample": False}, {"temperature": 0}), ({}, {"temperature": 0}):
+        want = ["".join(names.generate(c, 5, seed=0, **same)) for c in contexts[:3]]
+        assert lm.generate_until(requests(*[(c, {**drawn, **more}) for c in contexts[:3]])) == want, more
     stop = whole[0][1]
     cut = lm.generate_until(requests(("an", {"until": [stop], "max_gen_toks": 5}), ("ol", {"max_gen_toks": 1})))
     assert cut == [whole[0].split(stop)[0], whole[1][:1]]

@@ -1,4 +1,5 @@
 """The wheel, and what runs the program: check, lab, heatmaps."""
+import html
 import os
 import re
 import shutil
@@ -72,6 +73,7 @@ def test_command():
 
 def test_check(names, root):
     result = mgpt.check(names, root / "weights/names.ref.json", "--tol", "1e-5")
+    assert mgpt.check(root / "weights/names.gguf", root / "weights/names.ref.json", "--tol", "1e-5").text == result.text
     assert result and result.ok and "verdict     same" in str(result)
     logits, cache = names.run_with_cache("anna", remove_batch_dim=True)
     arrays = {"tokens": names.encode("anna"), "logits": logits[0], **cache}
@@ -94,7 +96,7 @@ def test_lab(names, tmp_path):
     (tmp_path / "empty.html").touch()
     page.save(tmp_path / "empty.html")
     assert (tmp_path / "empty.html").read_text() == (tmp_path / "lab.html").read_text() == page.html
-    assert "<html" in page.html and "srcdoc=" in page._repr_html_()
+    assert "<html" in page.html and html.unescape(re.search('srcdoc="([^"]*)"', page._repr_html_())[1]) == page.html
     with pytest.raises(mgpt.Error, match="'!'|character"):
         names.lab("anna!")
 
@@ -104,9 +106,9 @@ def test_heatmaps(names, shakespeare):
     for heads, shown in ((4, cache.show("pattern", layer=0)), (1, cache.show("pattern", 0, head=2)),
                          (1, cache.show("blocks.0.hook_resid_pre")), (4, cache.show("q", 0)),
                          (4, cache.show("attn_scores", 0))):
-        html = shown._repr_html_()
-        assert html.count("<svg") == html.count("</svg>") == heads and "n → a" in html or "&lt;BOS&gt;" in html
-    assert html.count("<rect") == 4 * 15  # -inf is not drawn
+        page = shown._repr_html_()
+        assert page.count("<svg") == page.count("</svg>") == heads and "n → a" in page or "&lt;BOS&gt;" in page
+    assert page.count("<rect") == 4 * 15  # -inf is not drawn
     long = shakespeare.run_with_cache("To be, or not to be. " * 12, names="blocks.0.attn.hook_pattern")[1]
     assert 0 < long.show("pattern", 0, head=0)._repr_html_().count("<rect") <= 4096
     with pytest.raises(KeyError):

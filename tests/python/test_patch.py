@@ -50,6 +50,8 @@ def test_checkpoint(root):
     model = mgpt.Model(root / "tests/golden/gpt2")
     tokens = list(range(1, 6))
     assert model.patch(tokens, tokens[::-1], lambda x: x[0, -1, 3], "mlp_out")["mlp_out"].values.shape[1] == 5
+    by_program, by_hooks = (model.patch(tokens, tokens[::-1], metric, "z") for metric in ("3 - 4", lambda x: float(x[0, -1, 3]) - float(x[0, -1, 4])))
+    assert np.allclose(by_program["z"], by_hooks["z"], atol=1e-6) and np.asarray(by_hooks["z"], np.float32).dtype == np.float32
 
 
 def test_refusals(names):

@@ -76,7 +76,11 @@ def test_sessions_are_context_managers(names):
         session.step(1)
 
 
-def test_copies(names, root):
+def test_copies(names, root, monkeypatch):
+    monkeypatch.chdir(root / "weights")
+    near = pickle.dumps(mgpt.Model("names.gguf"))
+    monkeypatch.chdir("/")
+    assert pickle.loads(near).encode("a") == [26, 0]
     again = pickle.loads(pickle.dumps(names))
     assert again.logits("anna").tobytes() == names.logits("anna").tobytes()
     golden = mgpt.Model(root / "tests/golden/gpt2", convert=["--no-tokenizer"], threads=1)
@@ -85,7 +89,7 @@ def test_copies(names, root):
     session = names.session()
     session.feed([26, 1])
     fork = copy.deepcopy(session)
-    assert fork.tokens == [26, 1] and fork.step(2).tobytes() == session.step(2).tobytes()
+    assert copy.copy(session) is not session and fork.tokens == [26, 1] and fork.step(2).tobytes() == session.step(2).tobytes()
     with pytest.raises(TypeError, match=r"save\(\).*fork\(\)"):
         pickle.dumps(session)
 

@@ -60,7 +60,7 @@ def test_roles(root, names):
                        atol=1e-5)
 
 
-def test_session(names):
+def test_session(root, names):
     session = names.session()
     logits = session.feed(names.encode("anna"))
     assert logits.dtype == np.float32 and logits.shape == (27,) and len(session) == 5
@@ -73,6 +73,11 @@ def test_session(names):
     session.rewind(3)
     assert session.tokens == [26, 0, 13] and session.logits is None
     assert session.sync(names.encode("anna")).tobytes() == logits.tobytes()
+    other = mgpt.Model(root / "tests/golden/deepseek_v2")  # values are narrower than keys
+    run, cache = other.session(kv="f32"), other.run_with_cache([1, 2, 3])[1]
+    run.feed([1, 2, 3])
+    for head in range(other.info.n_head):
+        assert all(np.array_equal(x, cache[name, 1][0, :, head]) for x, name in zip(run.kv(1, head), ("rot_k", "v")))
     k, v = session.kv(0, 1)
     assert k.shape == v.shape == (5, 4) and k.any() and v.any()
 
@@ -126,6 +131,11 @@ def test_session_file(names, tmp_path):
     other = names.session()
     other.load(tmp_path / "state")
     assert other.tokens == session.tokens and other.logits.tobytes() == logits.tobytes()
+    with pytest.raises(mgpt.Error, match="^gone/state: "):
+        other.load("gone/state")
+    with pytest.raises(mgpt.Error, match="^gone/state: "):
+        session.save("gone/state")
+    assert other.tokens == session.tokens
     (tmp_path / "mine").write_text("notes")
     with pytest.raises(mgpt.Error, match="not a session"):
         session.save(tmp_path / "mine")
@@ -198,6 +208,9 @@ def test_generate_many(names):
     assert found == [json.loads(line) for line in done.stdout.splitlines()] and "error" in found[3]
     assert names.generate_many([]) == []
     assert [r["text"] for r in names.generate_many(["an"], no_prompt=True)] == ["".join(names.generate("an"))]
+    for named in ({"temperature": 0, "n_ctx": 6}, {"n": 0}, {"seed": 3, "ignore_end": True}, {"temperature": 0.7, "seed": 0}):
+        texts = [r["text"] for r in names.generate_many(["an", np.array([26, 0, 13])], threads=1, **named)]
+        assert texts == 2 * ["an" + "".join(names.generate("an", **named))], named
     with pytest.raises(TypeError, match="prompts: expected several"):
         names.generate_many("an")
     with pytest.raises(TypeError, match="unexpected argument 'tmp'"):

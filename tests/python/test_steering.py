@@ -60,7 +60,7 @@ def test_forms_agree(gpt2, rows, tmp_path):
     want = gpt2.session(steer=mgpt.Steering({1: rows[1]}, 2)).feed(TOKENS)
     assert abs(want - plain).max() > 1e-3
     for steer in (mgpt.Steering(file, 2), mgpt.Steering(str(tmp_path / "one.npy"), 2, 1), mgpt.Steering(rows[1], 2, layer=1),
-                  {1: rows[1] * 2}, mgpt.Steering(rows[1].tolist(), 2, 1)):
+                  {1: rows[1] * 2}, {np.int64(1): rows[1] * 2}, mgpt.Steering(rows[1].tolist(), 2, 1)):
         assert gpt2.session(steer=steer).feed(TOKENS).tobytes() == want.tobytes()
     both = gpt2.session(steer=tmp_path / "all.npy").feed(TOKENS)
     assert gpt2.session(steer=rows).feed(TOKENS).tobytes() == both.tobytes() != want.tobytes()

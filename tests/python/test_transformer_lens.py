@@ -3,6 +3,7 @@
 torch_conventions.py compares the same calls with TransformerLens, next to torch.
 """
 import importlib
+import pickle
 import sys
 import types
 
@@ -67,7 +68,11 @@ def test_runs_with_hooks(hooked, names, changed):
     tokens, plain = names.to_tokens("anna"), names("anna")
     found = hooked.run_with_hooks("anna", HOOKS)
     assert isinstance(found, Tensor) and found.tobytes() == changed.tobytes() != plain.tobytes()
-    assert hooked("anna").tobytes() == hooked(tokens).tobytes() == plain.tobytes()
+    assert hooked("anna").tobytes() == hooked(tokens).tobytes() == plain.tobytes() and hooked.to_tokens("anna").dtype == np.int64
+    texts, padded = ["anna", "b"], names.run_with_hooks(["anna", "b"], [("blocks.0.hook_mlp_out", lambda v, hook: v * 0.5)])
+    assert hooked(texts, "loss") == names(texts, "loss") == hooked.run_with_cache(texts, return_type="loss")[0] != names.loss_fn(names(texts), names.to_tokens(texts))
+    assert hooked.run_with_hooks(texts, HOOKS[:1], return_type="loss") == names._loss(padded, names.to_tokens(texts), [5, 2], False)
+    assert hooked.to_tokens("<BOS>an", prepend_bos=False).tolist() == [[26, 0, 13]]
     for kind, each in (("loss", False), ("loss", True)):
         want = names.loss_fn(changed, tokens, each)
         assert np.array_equal(hooked.run_with_hooks("anna", HOOKS, return_type=kind, loss_per_token=each), want)
@@ -80,6 +85,11 @@ def test_runs_with_hooks(hooked, names, changed):
         assert inside("anna").tobytes() == inside.run_with_cache("anna")[0].tobytes() == changed.tobytes()
     for row in HOOKS:
         hooked.add_hook(*row)
+    seen = []
+    with hooked.hooks([("blocks.0.hook_mlp_out", lambda value, hook: seen.append(value.tobytes()))]):
+        assert hooked("anna").tobytes() == changed.tobytes()
+    hooked.run_with_hooks("anna", [("blocks.0.hook_mlp_out", lambda value, hook: seen.append(value.tobytes()))])
+    assert seen[0] == seen[1] == hooked.run_with_cache("anna")[1]["mlp_out", 0].tobytes()  # after those that are there
     with pytest.raises(ValueError, match="nope"):
         hooked.add_hook("nope", halve)
     assert hooked("anna").tobytes() == changed.tobytes()
@@ -119,6 +129,8 @@ def test_generate(hooked, names):
         text = "ann" + "".join(names.generate("ann", 6, ignore_author=True, **want))
         assert hooked.generate("ann", 6, verbose=False, **given) == text
         assert hooked.generate(names.to_tokens("ann"), 6, **given) == "<BOS>" + text
+    text = hooked.generate("ann", 6, seed=3, prepend_bos=False)
+    assert text == "ann" + "".join(names.generate([0, 13, 13], 6, seed=3, temperature=1)) != hooked.generate("ann", 6, seed=3)
     longer = hooked.generate("ann", 12, seed=1, stop_at_eos=False)
     assert longer == "ann" + "".join(names.generate("ann", 12, seed=1, temperature=1, ignore_end=True, ignore_author=True))
     with pytest.raises(ValueError, match="expected one text"):
@@ -135,6 +147,8 @@ def test_places(hooked):
 def test_construction(lens, names):
     with pytest.raises(ValueError, match="device: expected 'cpu', found cuda"):
         lens.HookedTransformer(names.path, device="cuda")
+    model = pickle.loads(pickle.dumps(lens.HookedTransformer(names.path, default_prepend_bos=False)))
+    assert type(model) is lens.HookedTransformer and model.to_tokens("an").tolist() == [[0, 13]]
     model = lens.TransformerBridge.boot_transformers(names.path)
     assert model.enable_compatibility_mode(no_processing=True) is None
     with pytest.raises(NotImplementedError, match="no_processing=True"):
@@ -144,6 +158,9 @@ def test_construction(lens, names):
 @pytest.mark.parametrize("asked, name", [
     (("z", 3), "blocks.3.attn.hook_z"), (("attn", 0), "blocks.0.attn.hook_pattern"), (("attn_logits", 1), "blocks.1.attn.hook_attn_scores"),
     (("key", 2), "blocks.2.attn.hook_k"), (("mlp_post", 2), "blocks.2.mlp.hook_post"), (("pre_linear", 2), "blocks.2.mlp.hook_pre_linear"),
+    (("query", 1), "blocks.1.attn.hook_q"), (("value", 1), "blocks.1.attn.hook_v"), (("mlp_pre", 1), "blocks.1.mlp.hook_pre"),
+    (("out", 1), "blocks.1.hook_resid_post"), (("rot_q", 0), "blocks.0.attn.hook_rot_q"), (("rot_k", 0), "blocks.0.attn.hook_rot_k"),
+    (("result", 2), "blocks.2.attn.hook_result"), (("scale", 2, "ln2"), "blocks.2.ln2.hook_scale"), (("q", 1), "blocks.1.attn.hook_q"),
     (("in", 4), "blocks.4.hook_resid_pre"), (("resid_mid", 4), "blocks.4.hook_resid_mid"), (("normalized", 3, "ln1"), "blocks.3.ln1.hook_normalized"),
     (("scale",), "ln_final.hook_scale"), (("embed",), "hook_embed"), (("hook_embed",), "hook_embed"),
     (("blocks.0.hook_mlp_out",), "blocks.0.hook_mlp_out"), (("k", 0), "blocks.0.attn.hook_k")])
