@@ -161,6 +161,9 @@ def test_odd_tokens(root, names, tmp_path):
         assert "".join(m.generate("a", 2, temperature=0, bias={text: 99})) == text * 2
     assert m.cfg.model_name == "odd.gguf" and not m.cfg.default_prepend_bos
     assert m.to_tokens("an").tolist() == [[0, 13]] and m.to_tokens("an", prepend_bos=True).tolist() == [[26, 0, 13]]
+    (tmp_path / "odd.gguf").unlink()
+    with pytest.raises(mgpt.Error, match="^/.*odd.gguf: cannot open: No such file"):
+        m.generate_many(["an"])
     assert m.head_scores(3, texts=1).previous.tolist() != names.head_scores(3, texts=1).previous.tolist()
 
 

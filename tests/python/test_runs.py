@@ -208,7 +208,7 @@ def test_generate_many(names):
     assert found == [json.loads(line) for line in done.stdout.splitlines()] and "error" in found[3]
     assert names.generate_many([]) == []
     assert [r["text"] for r in names.generate_many(["an"], no_prompt=True)] == ["".join(names.generate("an"))]
-    for named in ({"temperature": 0, "n_ctx": 6}, {"n": 0}, {"seed": 3, "ignore_end": True}, {"temperature": 0.7, "seed": 0}):
+    for named in ({"temperature": 0, "n_ctx": 4}, {"n": 0}, {"seed": 3, "ignore_end": True}, {"temperature": 0.7, "seed": 0}):
         texts = [r["text"] for r in names.generate_many(["an", np.array([26, 0, 13])], threads=1, **named)]
         assert texts == 2 * ["an" + "".join(names.generate("an", **named))], named
     with pytest.raises(TypeError, match="prompts: expected several"):
