@@ -9,6 +9,7 @@ import math
 import os
 import random
 import re
+import shutil
 import struct
 import sys
 import tempfile
@@ -67,9 +68,9 @@ def old_form(tensors, calls=3):
     return out + struct.pack('<ii', 3, 4) + b'text'
 
 
-def add_traced(sums, model, text, tensors):
+def add_traced(sums, model, text, tensors, option='-p', times=1):
     """Adds the squares of what trace shows of a text at hooks: {hook: names of the matrices that read it}."""
-    run('trace', model, '-p', text, '-o', 'trace.npz')
+    run('trace', model, option, text, '-o', 'trace.npz')
     with zipfile.ZipFile('trace.npz') as z:
         for hook, names in tensors.items():
             raw = z.read(hook + '.npy')
@@ -79,7 +80,7 @@ def add_traced(sums, model, text, tensors):
             for name in names:
                 s = sums.setdefault(name + '.weight', [0.0] * width)
                 for i, v in enumerate(values):
-                    s[i % width] += v * v
+                    s[i % width] += times * v * v
 
 
 def chunks_begin_with_bos():
@@ -96,6 +97,10 @@ def chunks_begin_with_bos():
     holds('BOS in front: counts', all(tensors[n + '.counts'][0] == 24 for n in sums), {n: list(tensors[n + '.counts']) for n in sums})
     worst = max((abs(a - b) / (abs(b) + 1e-3), n) for n, s in sums.items() for a, b in zip(tensors[n + '.in_sum2'], s))
     holds('BOS in front: sums are those of the values that trace shows', worst[0] < 1e-5, worst)
+    r = run('imatrix', model, '--ids', '0,13,13,0', '-o', 'ids.gguf')
+    ids, sums = read_gguf('ids.gguf')[1]['blk.0.attn_q.weight.in_sum2'], {}
+    add_traced(sums, model, '0,13,13,0', {'blocks.0.ln1.hook_normalized': ['q']}, '--ids')
+    holds('--ids have no BOS in front', max(abs(a - b) / (b + 1e-3) for a, b in zip(ids, sums['q.weight'])) < 1e-5, r.stderr)
     r = run('imatrix', model, '-f', 'names.txt', '-o', 'plain.gguf')
     holds('without --head', set(read_gguf('plain.gguf')[1]) == {n for n in tensors if not n.startswith('output')}, r.stderr)
 
@@ -120,8 +125,9 @@ def measure():
     worst = max(abs(a - b) / (abs(b) + 1e-3) for n, s in sums.items() for a, b in zip(tensors[n + '.in_sum2'], s))
     holds('sums are those of the values that trace shows', worst < 1e-5, worst)
     holds('counts', all(tensors[n + '.counts'][0] == 120 for n in sums), '')
-    r = run('imatrix', MODEL, '-f', 'text.txt', '-o', 'one.gguf', '-n', '1', '--chunk', '60')
-    holds('-n 1', '1 chunks' in r.stderr and read_gguf('one.gguf')[1]['blk.0.attn_q.weight.counts'][0] == 60, r.stderr)
+    for n, count in ('1', 60), ('2', 120), ('9', 120):
+        r = run('imatrix', MODEL, '-f', 'text.txt', '-o', 'one.gguf', '-n', n, '--chunk', '60')
+        holds('-n ' + n, '%d chunks' % (count // 60) in r.stderr and read_gguf('one.gguf')[1]['blk.0.attn_q.weight.counts'][0] == count, r.stderr)
     return tensors
 
 
@@ -184,7 +190,43 @@ def refuse(tensors):
     holds('damaged files are refused or used', codes <= {0, 3}, codes)
     for args in ((), ('-f', 'text.txt'), ('-o', 'x.gguf'), ('-f', 'text.txt', '--ids', '1', '-o', 'x.gguf')):
         holds('imatrix %s' % ' '.join(args), run('imatrix', MODEL, *args).returncode == 2)
+    open('empty', 'w').close()
+    broken = open(root + '/weights/names.gguf', 'rb').read()
+    open('nan.gguf', 'wb').write(broken[:5000] + b'\xff\xff\xff\x7f' + broken[5004:])
+    for model, file, code, text in ((MODEL, 'empty', 2, 'empty: the text is empty'), ('nan.gguf', 'names.txt', 3, 'nan, expected a finite number')):
+        r = run('imatrix', model, '-f', file, '-o', 'none.gguf')
+        holds('no file of ' + text, r.returncode == code and text in r.stderr and not os.path.exists('none.gguf'), r.stderr)
     holds('a chunk beyond the context', run('imatrix', MODEL, '-f', 'text.txt', '-o', 'x.gguf', '--chunk', '257').returncode == 2)
+
+
+def every_row_is_added():
+    """Tokens that are all the same give the same rows at all positions, also of experts: as many times the sums of one. All experts
+    together see each token as often as it has experts."""
+    for name in 'llama', 'mixtral', 'flex_olmo', 'deepseek_v2':
+        run('convert', root + '/tests/golden/' + name, 'model.gguf', '--no-tokenizer')
+        one, six = ({}, {})
+        for ids in '5', '5,5,5,5,5,5':
+            run('imatrix', 'model.gguf', '--ids', ids, '-o', 'rows.gguf')
+            one, six = six, read_gguf('rows.gguf')[1]
+        worst = max((abs(a * 6 - b) / (abs(b) + 1e-3), n) for n in one for a, b in zip(one[n], six[n]))
+        holds(name + ': six tokens have the sums of one six times', worst[0] < 1e-4, worst)
+    sums, name = {}, 'blk.1.ffn_gate_exps.weight'
+    run('convert', root + '/tests/golden/mixtral', 'model.gguf', '--no-tokenizer')
+    run('imatrix', 'model.gguf', '--ids', '3,4,5,6,7,8,9', '-o', 'rows.gguf')
+    add_traced(sums, 'model.gguf', '3,4,5,6,7,8,9', {'blocks.1.ln2.hook_normalized': [name[:-7]]}, '--ids', 2)
+    found, width = read_gguf('rows.gguf')[1][name + '.in_sum2'], len(sums[name])
+    worst = max(abs(sum(found[j::width]) - b) / (b + 1e-3) for j, b in enumerate(sums[name]))
+    holds('the experts of mixtral: 2 a token', worst < 1e-5, worst)
+
+
+def longest_chunk():
+    shutil.copytree(root + '/tests/golden/llama', 'far')
+    config = open('far/config.json').read()
+    with open('far/config.json', 'w') as file:
+        file.write(config.replace('"max_position_embeddings": 64', '"max_position_embeddings": 2048'))
+    run('convert', 'far', 'model.gguf', '--no-tokenizer')
+    r = run('imatrix', 'model.gguf', '--ids', ','.join(['3'] * 600), '-o', 'far.gguf')
+    holds('a chunk has 512 tokens where the context has more', '1 chunks of 512 tokens' in r.stderr, r.stderr)
 
 
 def every_matrix_is_seen():
@@ -205,8 +247,10 @@ with tempfile.TemporaryDirectory() as folder:
         file.write(''.join(c for c in TEXT if c.isalpha() or c in ' .,\n')[:10000])
     sums = measure()
     use(sums)
+    chunks_begin_with_bos()
     refuse(sums)
     every_matrix_is_seen()
-    chunks_begin_with_bos()
+    every_row_is_added()
+    longest_chunk()
     os.chdir('/')
 finish()

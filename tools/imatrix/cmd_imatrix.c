@@ -54,15 +54,16 @@ static int imatrix_read(struct imatrix_run *r, const struct cli_command *command
     struct input *in = &r->input;
     struct text_reader reader;
     mgpt_error err;
-    size_t n;
+    size_t n = 0;
     if (in->ids)
         return input_read(in, &r->engine, command);
     if (reader_open(&reader, in->file, &err) < 0)
         return cli_fail(in->file, &err);
     int status = reader_hold(&reader, MOST_TEXT, &err);
     const char *text = status == MGPT_OK ? reader_bytes(&reader, &n) : NULL;
-    int code = text ? engine_encode(&r->engine, in->file, text, n, MGPT_NO_SPECIAL_TOKENS,
-                                    info->add_bos ? info->bos : -1, &in->tokens, &in->n_tokens)
+    int32_t bos = info->add_bos && n > 0 ? info->bos : -1; /* nothing is no token */
+    int code = text ? engine_encode(&r->engine, in->file, text, n, MGPT_NO_SPECIAL_TOKENS, bos,
+                                    &in->tokens, &in->n_tokens)
                     : cli_fail(in->file, &err);
     reader_close(&reader);
     return code;
@@ -72,12 +73,14 @@ static int imatrix_read(struct imatrix_run *r, const struct cli_command *command
 static int run_chunk(struct imatrix_run *r, int32_t *tokens, size_t n, mgpt_error *err)
 {
     const mgpt_info *info = &r->engine.info;
+    mgpt_session *s = r->engine.session;
     struct watcher watcher = {input_sums_points(), input_sums_tap, &r->sums, NULL};
     if (info->add_bos && !r->input.ids)
         tokens[0] = info->bos;
-    int status = mgpt_rewind(r->engine.session, 0, err);
-    return status == MGPT_OK ? engine_feed(&r->engine, r->engine.session, tokens, n, &watcher, err)
-                             : status;
+    int status = mgpt_rewind(s, 0, err);
+    if (status == MGPT_OK)
+        status = engine_feed(&r->engine, s, tokens, n, &watcher, err);
+    return status == MGPT_OK ? engine_check(&r->engine, mgpt_logits(s), n - 1, err) : status;
 }
 
 static int run_chunks(struct imatrix_run *r)
@@ -135,12 +138,9 @@ static int imatrix_run(struct imatrix_run *r, const struct cli_command *command)
     if (code != EXIT_OK)
         return code;
     int32_t n_ctx = r->engine.info.n_ctx;
-    if (!r->n_chunk)
-        r->n_chunk = n_ctx < CHUNK ? n_ctx : CHUNK;
-    if (r->n_chunk > n_ctx) {
-        cli_note("--chunk: the model's context has %d tokens", (int)n_ctx);
-        return EXIT_USAGE;
-    }
+    r->n_chunk = r->n_chunk ? r->n_chunk : n_ctx < CHUNK ? n_ctx : CHUNK;
+    if (r->n_chunk > n_ctx)
+        return cli_note("--chunk: the model's context has %d tokens", (int)n_ctx), EXIT_USAGE;
     interrupt_catch();
     code = engine_session(&r->engine);
     if (code == EXIT_OK)
