@@ -73,6 +73,7 @@ for file in list.txt list.sh list.md hfdir/config.json; do
     cp "$file" some.npz
     cp "$file" some.safetensors
     keeps "convert to $file" 3 'not a GGUF file' "$file" convert own.gguf "$file"
+    keeps "imatrix to $file" 3 'not a GGUF file' "$file" imatrix own.gguf --ids 1 -o "$file"
     keeps "trace to $file as .npz" 3 'not a trace in .npz' some.npz trace own.gguf -p a -o some.npz
     keeps "trace to $file as .safetensors" 3 'not a trace in' some.safetensors trace own.gguf -p a -o some.safetensors
     keeps "lab to $file" 3 'not a page of mgpt lab' "$file" lab own.gguf -p a -o "$file"

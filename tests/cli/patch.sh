@@ -62,6 +62,7 @@ run patch "$names" --clean ann --metric logprob:a --why
 check "--why" eval '[ $code -eq 0 ] && grep -qx "       1    -*[0-9.]*  \"a\"" out && [ "$(grep -c "less that" out)" -eq 4 ]'
 says "... of segments that the user chooses" '       1     0.1998  "a" "n"' \
     patch "$names" --clean anna --metric logprob:a --why --segments 1,3 --over segments
+says "... of BOS alone" '       0    -0.3510  <BOS>' patch "$names" --clean '' --metric kl --why --over tokens,segments
 want patch "$lines" --clean 'ROMEO: I' --metric kl --why --over tokens,segments --segments 3
 "$MGPT" patch "$lines" --clean 'ROMEO: I' --metric kl --why --over heads,segments,keys,tokens --segments 3 |
     head -n "$(wc -l <want)" >out
@@ -95,9 +96,13 @@ assert "(1, 3)" in read("mlp_out", "d")[0]
 assert read("z.heads", "q")[1] == [0, 1, 2, 3] and read("tokens", "q")[1] == r["corrupt"]["tokens"]
 assert all(read(run, "d")[1] == [r[run]["value"]] and read(run + "_tokens", "q")[1] == r[run]["tokens"] for run in ("clean", "corrupt"))'
 run patch "$names" --clean ab --metric kl --why --npz why.npz
+"$MGPT" patch "$names" --clean ab --metric kl --why --json >why.json
 check "... of --why" eval '[ $code -eq 0 ] && python3 -c "
-import zipfile
-assert {\"shapley.npy\", \"coalitions.npy\", \"heads.npy\", \"keys.positions.npy\"} <= set(zipfile.ZipFile(\"why.npz\").namelist())"'
+import json, struct, zipfile
+z, r = zipfile.ZipFile(\"why.npz\"), json.load(open(\"why.json\"))
+assert {\"heads.npy\", \"keys.positions.npy\"} <= set(z.namelist())
+for name, want in {\"shapley\": [s[\"shapley\"] for s in r[\"segments\"]], \"coalitions\": r[\"coalitions\"], \"without_token\": r[\"without_token\"]}.items():
+    assert struct.unpack(\"<%dd\" % len(want), z.read(name + \".npy\")[-8 * len(want):]) == tuple(want), name"'
 run patch "$names" --clean ab --corrupt ac --metric 'a - b' --over z,resid_pre --positions 1-2 --mode zero --html z.html
 check "--html: a page that needs nothing" eval '[ $code -eq 0 ] && [ ! -s out ] && head -c 15 z.html | grep -qx "<!DOCTYPE html>" &&
     ! grep -qE "https?:|src=|<script" z.html'
@@ -177,6 +182,7 @@ bad "the mean of rows of different lengths" 'rows of pattern' --clean a --metric
 bad "a run that is none" "expected clean or corrupt, found 'x'" --clean a --corrupt b --metric kl \
     --into x
 bad "--why with a mode" 'only one of them' --clean a --metric kl --why --mode zero
+bad "a screen that is none" "--screen: expected truecolor, 256 or plain, found 'x'" --clean a --metric kl --mode zero --screen x
 bad "two forms" 'only one of them' --clean a --metric kl --mode zero --json --html x
 bad "segments without --why" 'goes with --why' --clean a --corrupt b --metric kl --segments 2
 for cut in 0 5 x 2,3 1,1 1,3,2 -1; do
@@ -189,6 +195,7 @@ refuses "longer than the context" 4 '--clean: 17 tokens' patch "$names" --clean 
 run convert "$MGPT_SOURCE_ROOT/tests/golden/gpt_neox" neox.gguf
 refuses "a hook that the model lacks" 2 'the model has no blocks.0.hook_resid_mid' \
     patch neox.gguf --clean 1,2 --corrupt 1,3 --metric kl --over resid_mid
+refuses "an id in the metric" 2 "--metric: '999' is not a token of the model" patch neox.gguf --clean 1,2 --metric '1 - 999' --mode zero
 refuses "ids out of range" 2 '--clean: token 1 is 999' patch neox.gguf --clean 1,999 --metric kl --mode zero
 
 # ---- Ctrl-C ----

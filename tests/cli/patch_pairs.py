@@ -114,7 +114,7 @@ def main():
     def doubles(name):
         return array.array("d", data[name + ".npy"][10 + struct.unpack_from("<H", data[name + ".npy"], 8)[0]:]).tolist()
     holds("--npz", p.returncode == 0 and all(doubles(g["over"] + key) == flat(g[name]) for g in r["grids"] for key, name in (
-        ("", "values"), (".stderr", "stderr"), (".p", "p"))) and doubles("clean") == [a["clean"]["value"] for a in alone])
+        ("", "values"), (".stderr", "stderr"), (".p", "p"))) and all(doubles(run) == [a[run]["value"] for a in alone] for run in ("clean", "corrupt")))
     p = patch(*files, "--metric", "n - a", "--html", "x.html", *options)
     html = (tmp / "x.html").read_text()
     holds("--html", p.returncode == 0 and "means over 5 pairs" in html and html.count("<td title=\"standard error ") == 3 + 12 and

@@ -135,6 +135,7 @@ def main():
     refused("no file", "missing.npy: ", "--steer", tmp / "missing.npy", code=5)
     refused("one row without a layer", "give its layer", "--steer", tmp / "one.npy", code=2)
     refused("a layer that is not there", "layer 2: expected 0 to 1", "--steer", "%s:1:2" % (tmp / "one.npy"), code=2)
+    refused("half a layer", "layer 0.5: expected 0 to 1", "--steer", "%s:1:0.5" % (tmp / "one.npy"), code=2)
     refused("a layer of a control vector", "a layer goes with one row", "--steer", "%s:1:1" % (tmp / "c.gguf"), code=2)
     npy(tmp / "wide.npy", (LAYERS, WIDTH + 1), [0] * LAYERS * (WIDTH + 1))
     refused("another width", "expected the shape [2, 18]", "--steer", tmp / "wide.npy")

@@ -41,10 +41,10 @@ check "chosen hooks" eval '"$compare" some.npz a.npz >out && [ "$(wc -l <out)" -
 check "chosen hooks and nothing else" eval '"$compare" some.npz some.npz >out &&
     printf "%s\n" tokens.npy blocks.0.attn.hook_pattern.npy logits.npy >want &&
     cut -d" " -f3 out | cmp -s want -'
-run trace "$names" -p anna --type f16 -o half.npz
+run trace "$names" -p anna --type f16 -o half.1.npz
 # Rounding to a half changes a number by 2^-11 of it at most: NMSE below 2^-22.
-check "halves: rounded, and no more than that" eval '[ "$(wc -c <half.npz)" -lt "$(wc -c <a.npz)" ] &&
-    "$compare" a.npz half.npz >out && [ "$(wc -l <out)" -eq 20 ] && awk "\$1 > 2.4e-7 { exit 1 }" out'
+check "halves: rounded, and no more than that" eval '[ "$(wc -c <half.1.npz)" -lt "$(wc -c <a.npz)" ] &&
+    "$compare" a.npz half.1.npz >out && [ "$(wc -l <out)" -eq 20 ] && awk "\$1 > 2.4e-7 { exit 1 }" out'
 
 run trace "$names" --list
 check "--list" eval '[ $code -eq 0 ] && [ ! -s err ] && [ "$(wc -l <out)" -eq 19 ] &&

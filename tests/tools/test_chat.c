@@ -306,18 +306,20 @@ TEST(variables)
 {
     static const char template[] =
         "{{ messages[0].content }}{% if enable_thinking is false %}<|im_start|>{% else %}"
-        "<|im_end|>{% endif %}{{ word|default('none') }}{{ n + 1 if n }}";
+        "<|im_end|>{% endif %}{{ word|default('none') }}{{ n + 1 if n }}{{ 'z' if no is none }}{{ "
+        "'y' if yes is true }}";
     struct open_chat o;
-    struct chat_style style = {.think = "off", .vars = {{"word=a=b", "n=41"}, 2}};
+    struct chat_style style = {.think = "off",
+                               .vars = {{"word=a=b", "n=41", "no=none", "yes=true"}, 4}};
     open_template(&o, template, chatml_tokens, &style);
     assert_int_equal(o.code, EXIT_OK);
     assert_int_equal(chat_user(&o.c, "x", 1), EXIT_OK);
-    check_tokens(&o.c, "x<|im_start|>a=b42");
+    check_tokens(&o.c, "x<|im_start|>a=b42zy");
     close_template(&o);
     style.think = "on";
     open_template(&o, template, chatml_tokens, &style);
     assert_int_equal(chat_user(&o.c, "x", 1), EXIT_OK);
-    check_tokens(&o.c, "x<|im_end|>a=b42");
+    check_tokens(&o.c, "x<|im_end|>a=b42zy");
     close_template(&o);
     style.think = "maybe";
     assert_int_equal(opens(template, chatml_tokens, &style), EXIT_USAGE);

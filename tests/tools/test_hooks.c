@@ -1,10 +1,14 @@
-/* Tests of tools/engine/hooks.h: which hooks a model has, in which shape; patterns; suggestions. */
+/* Tests of tools/engine/hooks.h: which hooks a model has, in which shape; patterns; suggestions. And where --check-finite says
+ * that a value is. */
+#include "engine/engine.h"
 #include "engine/hooks.h"
 #include "support/unit.h"
 
 #include "base/mem.h"
 #include "support/toy_zoo.h"
 #include "support/trace.h"
+
+#include <math.h>
 
 static struct hook *list_of(size_t zoo, struct toy_spec *spec)
 {
@@ -168,4 +172,50 @@ TEST(overflow)
     assert_true(hook_shape(&hook, 1000, dims, &n));
     assert_int_equal(n, 32000000);
     assert_false(hook_shape(&hook, UINT64_C(1) << 31, dims, &n));
+}
+
+/* ---- --check-finite ---- */
+
+/* One value of the third token. */
+struct put_value {
+    mgpt_point point;
+    int row, index;
+    float value;
+    const char *told;
+};
+
+static int put_third(const mgpt_value *v, void *user)
+{
+    const struct put_value *p = user;
+    int one_query = v->point == MGPT_SCORES || v->point == MGPT_WEIGHTS;
+    if (!one_query || v->pos == 2)
+        v->data[(size_t)p->row * v->stride + (size_t)p->index] = p->value;
+    return 0;
+}
+
+TEST(places_are_told)
+{
+    struct toy *m = toy_build(&toy_zoo[ZOO_QWEN3]);
+    mgpt_model *model = toy_open(m, NULL);
+    const int d = m->spec.head_dim;
+    const int32_t tokens[] = {0, 1, 2};
+    const struct put_value rows[] = {
+        {MGPT_Q, 2, d + 1, INFINITY, "attn.hook_q, head 1, position 2, value 1: inf"},
+        {MGPT_HEADS, 1, 2 * d + 2, -INFINITY, "attn.hook_z, head 2, position 1, value 2: -inf"},
+        {MGPT_SCORES, 3, 1, NAN, "attn.hook_attn_scores, head 3, position 2, key 1: nan"},
+        {MGPT_RESID_MID, 2, 5, -INFINITY, "hook_resid_mid, position 2, value 5: -inf"}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        mgpt_error err;
+        char want[160];
+        struct put_value put = rows[i];
+        struct watcher own = {MGPT_POINT_BIT(put.point), put_third, &put, NULL};
+        struct engine e = {.model = model, .check_finite = 1};
+        snprintf(want, sizeof want, "blocks.0.%s, expected a finite number", put.told);
+        assert_int_equal(engine_session(&e), EXIT_OK);
+        assert_int_equal(engine_feed(&e, e.session, tokens, 3, &own, &err), MGPT_EFILE);
+        assert_string_equal(err.text, want);
+        mgpt_session_free(e.session);
+    }
+    mgpt_close(model);
+    toy_free(m);
 }

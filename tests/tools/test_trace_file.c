@@ -258,24 +258,28 @@ TEST(more_than_a_buffer)
     static double doubles[N];
     static int32_t ids[N];
     static int64_t wide[N];
+    static float floats[N];
     const uint64_t dims[] = {N};
     struct trace_file f;
     struct file file;
     trace_file_new(&f, TRACE_SAFETENSORS);
     for (size_t i = 0; i < N; i++)
-        doubles[i] = (double)(wide[i] = ids[i] = (int32_t)(i * 7) - 9);
+        doubles[i] = floats[i] = (float)(wide[i] = ids[i] = (int32_t)(i * 7) - 9);
     assert_int_equal(trace_file_add(&f, "ids", TRACE_I64, 1, dims, 1, NULL), MGPT_OK);
     assert_int_equal(trace_file_add(&f, "numbers", TRACE_F64, 1, dims, 1, NULL), MGPT_OK);
+    assert_int_equal(trace_file_add(&f, "floats", TRACE_F32, 1, dims, 1, NULL), MGPT_OK);
     assert_int_equal(trace_file_plan(&f, NULL), MGPT_OK);
     assert_int_equal(trace_file_open(&f, path, NULL), MGPT_OK);
     trace_file_put_ids(&f, 0, ids, N);
     trace_file_put_doubles(&f, 1, doubles, N);
+    trace_file_put(&f, 2, 0, floats, N);
     assert_int_equal(trace_file_commit(&f, NULL), MGPT_OK);
     trace_file_discard(&f);
     assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
     const uint8_t *end = file.data + file.size;
     assert_memory_equal(end - sizeof doubles, doubles, sizeof doubles);
-    assert_memory_equal(end - sizeof doubles - sizeof wide, wide, sizeof wide);
+    assert_memory_equal(end - sizeof doubles - sizeof floats, floats, sizeof floats);
+    assert_memory_equal(end - sizeof doubles - sizeof floats - sizeof wide, wide, sizeof wide);
     file_close(&file);
     unlink(path);
 }
