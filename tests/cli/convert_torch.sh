@@ -167,7 +167,7 @@ check "--text: exit 3, nothing is written" eval '[ $code -eq 3 ] && [ ! -e no.gg
 check "--text: the losses, lowest first" awk 'NR > 1 && $1 ~ /^[0-9.]+$/ { if ($1 + 0 < last) exit 1; last = $1; n++ } END { exit n < 8 }' "$tmp/out"
 check "--text: the order of norms that the text is drawn with" eval 'sed -n 2p "$tmp/out" | grep -q -- --post-norm'
 check "--text: says that nothing is chosen" grep -q 'nothing is chosen or written' "$tmp/err"
-printf abcdefghijkl >chars.txt
+printf 'abcdefghijk\303\251' >chars.txt
 printf abcabdab >own.txt
 losses=
 for heads in 1 2 3; do # 4 heads would have 3 values each
@@ -177,6 +177,12 @@ for heads in 1 2 3; do # 4 heads would have 3 values each
 done
 run convert mlx/weights.npz no.gguf --assume ng-video-lecture --chars chars.txt --text own.txt
 check "--text: all numbers of heads, and the losses of mgpt score" [ "$(sed 1d "$tmp/out" | sort -k 3 | tr '\n' ,)" = "$losses" ]
+awk 'BEGIN { printf "abcabdaba"; while (i++ < 1100) printf "\303\251" }' >long.txt # 8 tokens fit; byte 2048 is inside of a character
+run convert mlx/weights.npz no.gguf --assume ng-video-lecture --chars chars.txt --text long.txt
+check "--text: of a long text, what fits into the context" [ "$(sed 1d "$tmp/out" | sort -k 3 | tr '\n' ,)" = "$losses" ]
+printf a >one.txt
+denies 3 '--text: fewer than two tokens' mlx/weights.npz no.gguf --assume ng-video-lecture --chars chars.txt --text one.txt
+denies 3 '--text: 1344 readings, expected up to 1000: give --heads, or others' own-words/model.pt no.gguf --text own.txt
 losses=
 words='--activation silu --pre-norm --qk-scale head --norm rms --positions half --embedding-scale none --chars chars.txt'
 for numbers in '--eps 1e-5 --rope 10000' '--eps 1e-6 --rope 10000' '--eps 1.1920929e-07 --rope 10000'; do
@@ -362,6 +368,7 @@ denies 3 'the number of heads is not in the file (n_embd is 8): set it with --he
     --assume llms-from-scratch
 mkdir bare && cp mingpt/model.pt bare && cp nanochat-2025/model_000010.pt bare
 denies 2 '--ask needs a terminal' bare/model.pt no.gguf --ask
+denies 2 '--ask and --text exclude each other' bare/model.pt no.gguf --ask --text own.txt
 run convert bare/model.pt no.gguf
 check "all open questions in one error" eval '[ $code -eq 3 ] && [ "$(grep -c . "$tmp/err")" -eq 5 ]'
 check "... which names the options" grep -q 'not in the file: set --heads, --activation (--ask asks)' "$tmp/err"

@@ -217,6 +217,20 @@ with tempfile.TemporaryDirectory() as directory:
     ref = os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/ref.npz")
     check("... and computes what the program computes",
           str(os.spawnv(os.P_WAIT, MGPT, [MGPT, "check", os.path.join(directory, "asked.gguf"), ref])), "0")
+    # Heads must divide the width. What another answer settles is not asked for.
+    for name, answers in (("own-words/model.pt", "5 3 gelu_erf pre head sinusoidal none heads"),
+                          ("rms-lecture/model.pth", "relu pre head layer"), ("rotated/model.pt", "silu pre head rms 1e-6 half 10000")):
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execv(MGPT, [MGPT, "convert", "--ask", os.path.join(ROOT, "tests/fixtures/torch", name), os.path.join(directory, "asked.gguf")])
+        t = Terminal.__new__(Terminal)
+        t.pid, t.fd = pid, fd
+        t.read("> ")
+        *first, last = answers.split()
+        for word in first:
+            t.keys(word + "\r", "> ")
+        check(f"--ask {name}", t.keys(last + "\r", "weights, F32"), "asked.gguf")
+        os.waitpid(pid, 0)
     # With a terminal on one side only nothing is asked: nobody would see the question, or could answer it.
     for off in "</dev/null", "2>/dev/null":
         pid, fd = pty.fork()
