@@ -84,14 +84,17 @@ rm -rf a b *.gguf
 copy() { rm -rf "$2" && cp -R "$golden/$1" "$2"; }
 same() { check "$3" cmp -s "$1" "$2"; }
 
-copy llama tiny
+copy llama tiny && touch tiny/tf_model.h5 tiny/flax_model.msgpack # as many models have
 check "a directory" converts 0 'wrote a.gguf' tiny a.gguf
-for input in tiny/ ./tiny tiny/config.json tiny/model.safetensors "$PWD/tiny"; do
+for input in tiny/ ./tiny tiny//config.json tiny/config.json tiny/model.safetensors "$PWD/tiny"; do
     check "convert $input" converts 0 'wrote b.gguf' "$input" b.gguf
     same a.gguf b.gguf "$input gives the file that tiny gives"
 done
 (cd tiny && "$MGPT" convert --no-tokenizer . ../b.gguf 2>"$tmp/err")
 same a.gguf b.gguf ". gives the file that its name gives"
+sed -i '1s/{/{"a": "\\"[{\\\\",/; s/"model_type":/"model_type"\n :/' tiny/config.json
+check "config.json with quotes in a text and a space before a colon" converts 0 'wrote b.gguf' tiny b.gguf
+same a.gguf b.gguf "... is the same model"
 run info -m a.gguf
 check "the name of the directory is the name of the model" grep -q '^name *"tiny"' "$tmp/out"
 

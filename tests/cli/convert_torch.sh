@@ -286,8 +286,8 @@ directory lora adapter_config.json adapter_model.safetensors
 denies 3 'lora: is an adapter (LoRA)' lora no.gguf
 directory keras config.json tf_model.h5
 denies 3 "keras: is a model with TensorFlow's weights only" keras no.gguf
-directory two a.pt b.pth
-denies 3 'two: is a directory of several models (a.pt, b.pth): name one' two no.gguf
+directory two a.pt b.PTH
+denies 3 'two: is a directory of several models (a.pt, b.PTH): name one' two no.gguf
 directory many e.pt d.pt c.pt b.pt a.pt g.pt f.pt
 denies 3 'many: is a directory of several models (a.pt, b.pt): name one' many no.gguf
 for pair in 'a b' 'c d' 'e f' 'g h' 'i j' 'k l' 'm n' 'o p'; do # in whatever order the file system names them

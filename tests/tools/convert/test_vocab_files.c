@@ -59,9 +59,12 @@ static void put_piece(struct message *m, const char *text, float score, unsigned
     put_bytes(m, 1, piece.bytes, piece.n);
 }
 
-/* A small tokenizer.model; model_type 2 is BPE. */
+/* A small tokenizer.model; model_type 2 is BPE. It has no token for padding, whose id is then -1, a number of
+ * ten bytes; and a number of eight bytes that is not read. */
 static struct message model_of(unsigned model_type, int collapses, const char *map, size_t n_map)
 {
+    static const uint8_t others[] = {0xD8, 2,    255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                     1,    0x79, 24,  24,  24,  24,  24,  24,  24,  24};
     struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
     put_piece(&m, "<unk>", 0, TOKEN_UNKNOWN);
     put_piece(&m, "<s>", 0, TOKEN_CONTROL);
@@ -72,6 +75,8 @@ static struct message model_of(unsigned model_type, int collapses, const char *m
     put_piece(&m, "\u2581x", 0, TOKEN_USER);
     put_piece(&m, "a x", 0, TOKEN_USER);
     put_number(&trainer, 3, model_type);
+    memcpy(trainer.bytes + trainer.n, others, sizeof others);
+    trainer.n += sizeof others;
     put_number(&trainer, 40, 0);
     put_number(&trainer, 41, 1);
     put_number(&trainer, 42, 2);
