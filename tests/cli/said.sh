@@ -41,6 +41,7 @@ for name in gpt2 llama qwen3; do
     cp "$golden/$name/ref.npz" "$tmp/$name.npz"
 done
 cp "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" "$here/said.in" "$tmp"
+cp "$MGPT_SOURCE_ROOT/weights/shakespeare.gguf" "$tmp/lines.gguf"
 cp "$MGPT_SOURCE_ROOT"/weights/names-steps/step-0[01]?00.gguf "$tmp"
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/lora/llama/ref.npz" "$tmp/adapted.npz"
 cp -r "$MGPT_SOURCE_ROOT/tests/fixtures/lora/llama" "$tmp/adapter"
