@@ -86,7 +86,7 @@ def show(path):
 TEMPLATE = ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}"
             "{{ '<|im_start|>assistant\\n' }}{% endif %}{% if why %}{{ why }}{% endif %}{% if enable_thinking is false %}no{% endif %}")
 MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "so"}]
-EDGES = [{"prompt": "anna"}, {"prompt": "annab"}, {"prompt": "ab", "n": 0}, {"prompt": "ab", "ignore_end": False, "n": 9, "temperature": 0},
+EDGES = [{"prompt": "annaanna"}, {"prompt": "annaannab"}, {"prompt": "ab", "n": 0}, {"prompt": "alexin", "ignore_end": False, "temperature": 0},
          {"prompt": "an", "stop": list("bcdfghjklmpqrtvw")}, {"prompt": "an", "stop": list("bcdfghjklmpqrtvwx")}, {"prompt": "an", "choices": ["a", "b"]}]
 # In a session of the repl, with settings of its own.
 SESSION = "/set\nan\n/s 3\n/tokens 2\n/g 4\n/top 3\n"
@@ -124,7 +124,7 @@ def make(folder):
                    {"general.sampling.temp": 0.6, "general.sampling.top_k": 5, "general.sampling.penalty_repeat": 1.2})
     for name, text in {"talk": json.dumps(MESSAGES), "turns": "hi there\n\nwhy?\n", "template": TEMPLATE.replace("assistant", "a"),
                        "session.in": SESSION, "traced.in": TRACED, "colours.in": COLOURS, "ids.in": SESSION.replace("an\n", "/ids 3 1 4\n"),
-                       "tables.in": TABLES, "long.in": LONG, "edges.jsonl.old": "\n".join(map(json.dumps, EDGES)),
+                       "exact": "a" * 30, "tables.in": TABLES, "long.in": LONG, "edges.jsonl.old": "\n".join(map(json.dumps, EDGES)),
                        "pairs.jsonl": "".join('{"context": "", "continuation": "%s"}\n' % "abcdefghijklmnopq"[:n] for n in (15, 16, 17))}.items():
         (folder / name).write_text(text)
 

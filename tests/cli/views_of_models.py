@@ -133,7 +133,8 @@ def check_neurons(name, path, values, layer):
     place = 'blocks.%d.mlp.' % layer
     shown = say(path, '/m %d -1' % layer)[0]
     if ' neurons, ' in shown:
-        holds('%s layer %d /m: how many' % (name, layer), ': %d neurons, ' % len(row(values, place + 'hook_post', N - 1)) in shown, shown)
+        n = len(row(values, place + 'hook_post', N - 1))
+        holds('%s layer %d /m: how many' % (name, layer), ': %d neurons, ' % n in shown and ('the strongest 16 of %d;' % n in shown if n > 16 else 'the strongest' not in shown), shown)
     for i, post, pre in re.findall(r'^(\d+) +' + NUMBER + ' +' + NUMBER, shown, re.M):
         for hook, found in (('hook_post', post), ('hook_pre', pre)):
             holds('%s layer %d /m: %s of %s' % (name, layer, hook, i), near(found, row(values, place + hook, N - 1)[int(i)]), (post, pre))

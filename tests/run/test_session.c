@@ -242,8 +242,15 @@ TEST_SESSION(session_params)
                "-1");
     check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_threads = -2}, &err), MGPT_EARG,
                "-2");
+    check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_threads = 257}, &err), MGPT_EARG,
+               "257");
     check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = -3}, &err), MGPT_EARG,
                "-3");
+    check_null(mgpt_session_new(f.model, &(mgpt_session_params){.n_chunk = 4097}, &err), MGPT_EARG,
+               "4097");
+    mgpt_session *most = mgpt_session_new(f.model, &(mgpt_session_params){.n_threads = 256}, NULL);
+    assert_int_equal(mgpt_n_threads(most), 256);
+    mgpt_session_free(most);
     mgpt_session *one =
         mgpt_session_new(f.model, &(mgpt_session_params){.n_ctx = 1, .n_chunk = 4096}, &err);
     assert_non_null(one);

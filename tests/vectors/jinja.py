@@ -58,6 +58,7 @@ LANGUAGE = [
     '{{ messages|rejectattr("role", "in", ["user"])|map(attribute="content")|first }} {{ [0, 1, ""]|select|list|length }} {{ [1, 2, 3]|reject("odd")|first }}',
     '{{ (messages|selectattr("role", "equalto", "nobody")) is defined }} {% if messages|selectattr("role", "equalto", "nobody") %}a generator is true{% endif %}',
     '{{ none|map("upper")|list|length }} {{ [3, 1]|reverse|first }} {{ range(3)|join }} {{ range(1, 7, 3)|join(",") }} {{ range(3, 0, -1)|join }} {{ range(0)|length }}',
+    '{{ range(6, 0, -2)|join(",") }} {{ range(5, 0, -2)|join(",") }} {{ "\u0416\u1e9e\x7f"|tojson(ensure_ascii=true) }}',
     '{{ " a "|trim }}|{{ "xax"|trim("x") }}|{{ none|trim }}|{{ "a"|upper }}|{{ "aB"|capitalize }}|{{ "AB"|lower }}|{{ 3|string ~ 4 }}|{{ "12"|int + 1 }}|{{ "a-b"|replace("-", "+") }}',
     '{{ "a" | trim | upper ~ "b" }}', '{{ -1|string }}', '{{ "a"|safe }}', '{{ messages|length > 1 }} {{ messages[1:]|length }} {{ messages[:2][0].role }} {{ messages[-1].content }}',
     # tests
