@@ -17,7 +17,7 @@ def test_shapes_and_bits(names):
         for name in names.hook_names if name != "logits"}
     assert np.array_equal(np.triu(cache["pattern", 0][0, 0], 1), np.zeros((n, n)))
     assert (cache["attn_scores", 0][0, 0][np.triu_indices(n, 1)] == -np.inf).all()
-    assert cache["pattern", -1] is cache["blocks.0.attn.hook_pattern"] and len(cache) == 18
+    assert cache["pattern", np.int64(-1)] is cache["pattern", -1] is cache["blocks.0.attn.hook_pattern"] and len(cache) == 18
     assert cache["normalized", 0, "ln1"].shape == cache["embed",].shape == (1, n, 16)
     with pytest.raises(KeyError, match="several"):
         cache["normalized", 0]

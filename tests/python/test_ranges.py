@@ -42,7 +42,7 @@ def test_ends_of_a_range(root, names, name):
 
 
 @pytest.mark.parametrize("call", [
-    lambda m: m.token_text(2**40), lambda m: m.token_text(-1), lambda m: m.is_end(27), lambda m: m.decode([10**9, 5]),
+    lambda m: m.token_text(2**40), lambda m: m.token_text(-1), lambda m: m.is_end(27), lambda m: mgpt.Decoder(m).put(27), lambda m: mgpt.Decoder(m).put(2**32), lambda m: m.tensor_of("W_Q", 2**32), lambda m: m.has("W_Q", -2), lambda m: m.decode([10**9, 5]),
     lambda m: m.score([[26, 0, 10**9]]), lambda m: m.score([[27]]), lambda m: mgpt.Model(m.path, isa="avx2\0x"),
     lambda m: m.tensor("a\0b"), lambda m: mgpt.Model(m.path, threads=-1), lambda m: mgpt.Sampler(seed=2**70),
     lambda m: m.session(threads=2**40)])
@@ -62,7 +62,8 @@ def test_numbers_of_numpy_are_shown_as_numbers(names, name, value, text):
 @pytest.mark.parametrize("call", [
     lambda m: m.generate("a", temperature="x" * 10**6), lambda m: m.session(n_ctx="y" * 10**6),
     lambda m: m.run_with_hooks("a", [("hook_embed", list(range(10**5)))]), lambda m: mgpt.Model(b"x" * 10**6),
-    lambda m: m.session().rewind([1] * 10**6), lambda m: m.generate("a", seed=1.5), lambda m: m.generate("a", top_k=True)])
+    lambda m: m.session().rewind([1] * 10**6), lambda m: m.generate("a", seed=1.5), lambda m: m.generate("a", top_k=True),
+    lambda m: m.tensor_of("W_Q", "0"), lambda m: mgpt.Decoder(m).put("a")])
 def test_type_errors_are_short(names, call):
     with pytest.raises(TypeError) as refused:
         call(names)
@@ -148,10 +149,11 @@ def test_large_heatmaps_have_means():
     """Squares of cells have the mean of what is finite in them; the last rows are there, the last columns are not."""
     values = np.arange(65 * 300).reshape(65, 300) % 300 / 1.0
     values[0, 0] = values[2:4, 2:4] = -np.inf
-    heat = Heatmap("x", [values], [f"r{i}" for i in range(65)], None, [""])
+    heat = Heatmap("x", [values], [f"r{i}" for i in range(65)], [f"c{i}" for i in range(300)], [""])
+    assert re.findall("<text[^>]*>(.*?)</text>", heat._repr_html_()) == [f"r{i}" for i in range(0, 65, 2)] + [f"c{i}" for i in range(0, 248, 2)]
     titles = re.findall("<title>(.*?)</title>", heat._repr_html_())
-    assert len(titles) == 33 * 124 - 1 and titles[:2] == ["r0 \u2192 0: 0.6667", "r0 \u2192 2: 2.5"]
-    assert titles[124:126] == ["r2 \u2192 0: 0.5", "r2 \u2192 4: 4.5"] and titles[-1] == "r64 \u2192 246: 246.5"
+    assert len(titles) == 33 * 124 - 1 and titles[:2] == ["r0 \u2192 c0: 0.6667", "r0 \u2192 c2: 2.5"]
+    assert titles[124:126] == ["r2 \u2192 c0: 0.5", "r2 \u2192 c4: 4.5"] and titles[-1] == "r64 \u2192 c246: 246.5"
     lines = repr(heat).splitlines()
     assert len(lines) == 14 and {len(line) for line in lines[1:]} == {10 + 60} and lines[13].startswith("      r60")
     wide = Heatmap("x", [np.ones((1, 5000))], ["a"], None, [""])

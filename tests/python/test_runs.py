@@ -131,10 +131,9 @@ def test_session_file(names, tmp_path):
     other = names.session()
     other.load(tmp_path / "state")
     assert other.tokens == session.tokens and other.logits.tobytes() == logits.tobytes()
-    with pytest.raises(mgpt.Error, match="^gone/state: "):
-        other.load("gone/state")
-    with pytest.raises(mgpt.Error, match="^gone/state: "):
-        session.save("gone/state")
+    for call in other.load, session.save:
+        with pytest.raises(mgpt.Error, match="^gone/state: "):
+            call("gone/state")
     assert other.tokens == session.tokens
     (tmp_path / "mine").write_text("notes")
     with pytest.raises(mgpt.Error, match="not a session"):
@@ -286,7 +285,7 @@ def test_lora(root):
     """The logits of PEFT's merged models; of GGUF too, whose file is then not the model's."""
     base, lora = root / "tests/golden/llama", root / "tests/fixtures/lora"
     for adapters, name in ((lora / "llama", "llama/ref.npz"), ((lora / "llama", 0.5), "llama/half.npz"),
-                           ([lora / "llama", (lora / "llama_pattern", 1.0)], "llama_pattern/after.npz")):
+                           ((lora / "llama", (lora / "llama_pattern", 1.0)), "llama_pattern/after.npz")):
         ref = np.load(lora / name)
         model = mgpt.Model(base, convert=["--no-tokenizer"], lora=adapters)
         found = model.session().feed(ref["tokens"])
@@ -294,7 +293,7 @@ def test_lora(root):
         assert any("14 matrices changed" in note for note in model.notes)
     name = "blk.1.attn_v.weight"
     plain, added, taken = [mgpt.Model(base, convert=["--no-tokenizer"], lora=adapter).tensor(name)
-                           for adapter in ((lora / "llama", 0.0), lora / "llama", (lora / "llama", -1))]
+                           for adapter in ((lora / "llama", 0.0), [lora / "llama"], (lora / "llama", np.float32(-1)))]
     assert np.abs(added - plain).max() > 1e-2 and np.abs(added + taken - 2 * plain).max() < 1e-6
     with pytest.raises(mgpt.Error, match="general.architecture is 'llama', expected 'microgpt'"):
         mgpt.Model(root / "weights/names.gguf", lora=lora / "llama/lora.gguf")

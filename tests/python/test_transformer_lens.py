@@ -70,7 +70,7 @@ def test_runs_with_hooks(hooked, names, changed):
     assert isinstance(found, Tensor) and found.tobytes() == changed.tobytes() != plain.tobytes()
     assert hooked("anna").tobytes() == hooked(tokens).tobytes() == plain.tobytes() and hooked.to_tokens("anna").dtype == np.int64
     texts, padded = ["anna", "b"], names.run_with_hooks(["anna", "b"], [("blocks.0.hook_mlp_out", lambda v, hook: v * 0.5)])
-    assert hooked(texts, "loss") == names(texts, "loss") == hooked.run_with_cache(texts, return_type="loss")[0] != names.loss_fn(names(texts), names.to_tokens(texts))
+    assert hooked(tuple(texts), "loss") == hooked(texts, "loss") == names(texts, "loss") == hooked.run_with_cache(texts, return_type="loss")[0] != names.loss_fn(names(texts), names.to_tokens(texts))
     assert hooked.run_with_hooks(texts, HOOKS[:1], return_type="loss") == names._loss(padded, names.to_tokens(texts), [5, 2], False)
     assert hooked.to_tokens("<BOS>an", prepend_bos=False).tolist() == [[26, 0, 13]]
     for kind, each in (("loss", False), ("loss", True)):

@@ -54,7 +54,7 @@ def lora_options(lora: Lora) -> list[str]:
 
 
 def _is_scaled(lora: object) -> bool:
-    return isinstance(lora, tuple) and len(lora) == 2 and isinstance(lora[1], (int, float))
+    return isinstance(lora, tuple) and len(lora) == 2 and hasattr(lora[1], "__float__")  # of NumPy, too
 
 
 def main() -> None:

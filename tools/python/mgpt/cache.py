@@ -56,7 +56,7 @@ class Cache(Mapping[str, Floats]):
     def full_name(self, *name: str | int) -> str:
         """The name of ("pattern", 0) or ("normalized", 0, "ln1") or ("embed",). KeyError if the cache lacks it."""
         word, layer, part = (*name, None, None)[:3]
-        if isinstance(layer, int) and layer < 0:
+        if isinstance(layer, int | np.integer) and layer < 0:
             layer += self.n_layers
         place = "" if layer is None else rf"blocks\.{layer}\."
         pattern = rf"{place}({part or '[a-z0-9_]+'}\.)?(hook_)?{re.escape(str(word))}"

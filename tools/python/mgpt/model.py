@@ -181,7 +181,7 @@ class Model(Conventions):
         if role not in ROLES:
             raise ValueError(f"role: expected one of {', '.join(ROLES)}, found {shown(role)}{near(role, ROLES)}")
         found = CTensor()
-        call("mgpt_find_role", self._open().pointer, ROLES[role], layer, bias, c.byref(found))
+        call("mgpt_find_role", self._open().pointer, ROLES[role], number("layer", layer, -1, 2**31 - 1), bias, c.byref(found))
         return found
 
     def has(self, role: str, layer: int = -1, *, bias: bool = False) -> bool:
@@ -414,7 +414,7 @@ class Decoder:
 
     def __init__(self, model: Model) -> None:
         """Makes a decoder for a model, which it keeps open."""
-        self._handle, self._stream = model._open(), CStream()
+        self._handle, self._stream, self._id = model._open(), CStream(), model._id
         self._buffer = c.create_string_buffer(1024)
 
     def put(self, token: int) -> str:
@@ -426,7 +426,7 @@ class Decoder:
         return self._buffer.raw[:n].decode()
 
     def _put(self, token: int) -> int:
-        return int(lib.mgpt_stream_put(c.byref(self._stream), self._handle.pointer, token, self._buffer,
+        return int(lib.mgpt_stream_put(c.byref(self._stream), self._handle.pointer, self._id(token), self._buffer,
                                        len(self._buffer)))
 
     def end(self) -> str:

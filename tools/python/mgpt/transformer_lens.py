@@ -97,7 +97,7 @@ class HookedTransformer(_model.Model):
         """Hooks get tensors [texts, T, ...] and change them in place or return new ones."""
         rows, hooks = self._prompts(text, prepend_bos), self._wrapped(fwd_hooks)
         if not hooks:
-            return super().__call__(rows if not isinstance(text, list) else text, return_type, loss_per_token=loss_per_token,
+            return super().__call__(rows if not isinstance(text, (list, tuple)) else text, return_type, loss_per_token=loss_per_token,
                                     prepend_bos=prepend_bos)
         logits = super().run_with_hooks(rows, hooks)
         return self._returned(text, rows, logits, return_type, loss_per_token, prepend_bos)
