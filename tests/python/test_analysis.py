@@ -48,6 +48,7 @@ def test_lens(case):
         mine = np.take_along_axis(want, final[:, None], 1)
         assert np.allclose(of_final, mine[:, 0], atol=1e-5) and said.tolist() == want.argmax(1).tolist()
         assert ranks.tolist() == (1 + (want > mine).sum(1)).tolist()
+    assert mgpt.analysis._said(np.float32([1, 2, 2]), 2)[:2] == (1, 2)  # of equals the first is before
     assert (found.ranks[-1] == 1).all() and "<svg" in found._repr_html_()
     assert found.logprobs[0].tolist() != found.logprobs[-1].tolist()
 
@@ -108,7 +109,7 @@ def test_head_scores(shakespeare):
 
 def test_head_scores_of_other_models(root, names):
     found = names.head_scores()
-    mixed = mgpt.Model(root / "tests/golden/laguna").head_scores(4, texts=1)  # layers of 4 and 6 heads
+    mixed = mgpt.Model(root / "tests/golden/laguna").head_scores(4, texts=1)
     assert [np.isnan(row).sum() for row in mixed.duplicate] == [2, 0, 0, 0, 2] and not np.isnan(mixed.previous[:, :4]).any()
     assert found.induction.shape == (1, 4) and (0 <= found.duplicate).all() and (found.previous <= 1).all()
 

@@ -2,7 +2,6 @@
 import json
 import subprocess
 import sys
-import sys
 from pathlib import Path
 
 import mgpt
@@ -139,8 +138,7 @@ def test_texts_of_bytes(root, tmp_path):
 
 
 def test_odd_tokens(root, names, tmp_path):
-    """Tokens that look like an escape or a number, one that is longer than any buffer; a model without a name that puts no BOS
-    in front."""
+    """Tokens that look like an escape or a number, one longer than any buffer; a model without a name that puts no BOS in front."""
     sys.path.insert(0, str(root / "weights"))
     import gguf
 
@@ -155,16 +153,17 @@ def test_odd_tokens(root, names, tmp_path):
     del metadata["general.name"]
     gguf.write(tmp_path / "odd.gguf", metadata, tensors)
     m = mgpt.Model(tmp_path / "odd.gguf")
-    for token, text in enumerate(odd, 27):
-        assert m.decode([token, 0, token]) == text + "a" + text and m.to_str_tokens([[token]]) == [text]
+    assert all(m.decode([i, 0, i]) == text + "a" + text and m.to_str_tokens([[i]]) == [text] for i, text in enumerate(odd, 27))
     for text in odd[:2]:
         assert "".join(m.generate("a", 2, temperature=0, bias={text: 99})) == text * 2
     assert m.cfg.model_name == "odd.gguf" and not m.cfg.default_prepend_bos
     assert m.to_tokens("an").tolist() == [[0, 13]] and m.to_tokens("an", prepend_bos=True).tolist() == [[26, 0, 13]]
+    gguf.write(tmp_path / "bos.gguf", {**metadata, "tokenizer.ggml.add_bos_token": True}, tensors)
+    for found, want in zip(m.head_scores(3, texts=1).show().maps, mgpt.Model(tmp_path / "bos.gguf").head_scores(3, texts=1).show().maps):
+        assert np.array_equal(found, want)  # BOS is in front of random text, whatever is in front of others
     (tmp_path / "odd.gguf").unlink()
     with pytest.raises(mgpt.Error, match="^/.*odd.gguf: cannot open: No such file"):
         m.generate_many(["an"])
-    assert m.head_scores(3, texts=1).previous.tolist() != names.head_scores(3, texts=1).previous.tolist()
 
 
 @pytest.mark.parametrize("choices, failure, text", [
@@ -211,8 +210,7 @@ def test_author(root, names, tmp_path, capfd):
     assert m.generate_many(["an", "el"], seed=5) == names.generate_many(["an", "el"], seed=5, **settings)
     assert m.generate_many(["an", "el"], seed=5, ignore_author=True) == names.generate_many(["an", "el"], seed=5)
     for seed in range(20):
-        more = {"temperature": 0.6, "top_k": 4}
-        assert m.choose("an", [*"abcdenz"], seed=seed) == names.choose("an", [*"abcdenz"], seed=seed, **more)
+        assert m.choose("an", [*"abcdenz"], seed=seed) == names.choose("an", [*"abcdenz"], seed=seed, temperature=0.6, top_k=4)
     assert m.score(["anna"])[0].sum_logprob == names.score(["anna"])[0].sum_logprob
     gguf_with_keys(root / "weights/names.gguf", tmp_path / "b.gguf", {"general.sampling.temp": "hot"})
     with pytest.raises(mgpt.Error, match="b.gguf: key general.sampling.temp: expected a number"):

@@ -24,6 +24,8 @@ def test_stacks_add_up(root, name):
     assert len(labels) == len(stack) == 2 * model.cfg.n_layers + (2 if "hook_pos_embed" in cache else 1)
     whole = cache["resid_post", -1]
     assert np.allclose(stack.sum(0), whole, atol=1e-5 * np.abs(whole).max())
+    for mid in [value for name, value in cache.items() if name == "blocks.1.hook_resid_mid"]:
+        assert np.allclose(cache.decompose_resid(1, mlp_input=True).sum(0), mid, atol=1e-5 * np.abs(whole).max())
     heads, names = cache.stack_head_results(return_labels=True, incl_remainder=True)
     assert names[:2] == ["L0H0", "L0H1"] and names[-1] == "remainder"
     assert np.allclose(heads.sum(0), whole, atol=1e-5 * np.abs(whole).max())
