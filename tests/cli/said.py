@@ -94,7 +94,7 @@ TRACED = "/trace on *hook_z,logits seen10.npz\nann\n/trace\n/g 1\n/trace off\n/t
 # Files that the views write; what is longer than a line, a branch of the list, a screen, a piece of a tensor.
 TABLES = ("anna\n/h 0 -o h.table\n/kv 0 1 -o kv.table\n/m 0 2 -o m.table\n/lens 3 -o lens.table\n/r -o r.table\n/qk 0 1 4 2 -o qk.table\n"
           "/v 0 1 -1 -o v.table\n/dla 3 n -o dla.table\n/tokens 2 -o tokens.table\n/steer up.npy 0.5\n/ab 0.1 zero\n"
-          "/branch two\n/b 1\n/sw main\n/save saved.session\n/with half.gguf\n/diff\n")
+          "/branch two\n/b 1\n/sw main\n/save saved.session\n/save edited.session\n/with half.gguf\n/diff\n")
 LONG = ("To be, or not to be: that is the question\n/branch a\n/branches\n/v 5 3 -1\n/w blk.0.ffn_down.weight\n/w blk.0.ffn_down.weight -o w.table\n"
         "/insert 1 x\n/ids \"n\\\" n\"\n/insert 40 abcdefg\n/insert 0 ABCDEFGHIJ\n/insert 0 A\n/trace on * a.npz\n/trace on * b\n/trace\n")
 COLOURS = "anna\n/a 0 3\n/a 0 3 scores\n/a 0 3 log\n/h 0\n/dla\n/r\n/lens\n/m 0\n/kv 0 1\n/w output.weight\n"
@@ -124,7 +124,7 @@ def make(folder):
                    {"general.sampling.temp": 0.6, "general.sampling.top_k": 5, "general.sampling.penalty_repeat": 1.2})
     for name, text in {"talk": json.dumps(MESSAGES), "turns": "hi there\n\nwhy?\n", "template": TEMPLATE.replace("assistant", "a"),
                        "session.in": SESSION, "traced.in": TRACED, "colours.in": COLOURS, "ids.in": SESSION.replace("an\n", "/ids 3 1 4\n"),
-                       "exact": "a" * 30, "tables.in": TABLES, "long.in": LONG, "edges.jsonl.old": "\n".join(map(json.dumps, EDGES)),
+                       "exact": "a" * 30, "edited.session": "\n{\"format\": \"mgpt session\"}", "tables.in": TABLES, "long.in": LONG, "edges.jsonl.old": "\n".join(map(json.dumps, EDGES)),
                        "pairs.jsonl": "".join('{"context": "", "continuation": "%s"}\n' % "abcdefghijklmnopq"[:n] for n in (15, 16, 17))}.items():
         (folder / name).write_text(text)
 
