@@ -79,6 +79,10 @@ check "... is HTML" eval 'head -1 "$tmp/page.html" | grep -qx "<!DOCTYPE html><!
 check "... with all that is printed, escaped" eval 'grep -qx "verdict     same" "$tmp/page.html" && grep -q "&#60;BOS&#62;" "$tmp/page.html" && ! grep -q "<BOS>" "$tmp/page.html"'
 check "... and the facts" grep -q "^<tr><td>GGUF file<td>18624 bytes" "$tmp/page.html"
 runs "... is replaced" check "$names" "$json" --report "$tmp/page.html"
+runs "... also by the other ends of its name" check "$names" "$json" --report "$tmp/page.HTM"
+check "... is HTML, too" eval 'head -1 "$tmp/page.HTM" | grep -qx "<!DOCTYPE html><!-- mgpt check -->"'
+run check "$names" "$names" -p '' --report "$tmp/it's.md"
+check "... what a shell would take apart is quoted" grep -qF -- "-p '' --report '$tmp/it'\\''s.md'" "$tmp/it's.md"
 refuses "a name for what is not written" 2 "--json prints JSON" check "$names" "$json" --report "$tmp/r.json"
 refuses "... and another" 2 "Markdown (.md) or HTML (.html)" check "$names" "$json" --report "$tmp/r.pdf"
 "$MGPT" check "$names" "$json" --report "$tmp/$(printf 'a\363\240\201\201b').md" >/dev/null 2>&1
@@ -124,7 +128,8 @@ head -c 3000 "$npz" >"$tmp/cut.npz"
 refuses "truncated npz" 3 "npz" check "$lines" "$tmp/cut.npz"
 refuses "not a reference" 3 "expected .npz, .npy, .safetensors, JSON" check "$names" "$MGPT_SOURCE_ROOT/LICENSE"
 refuses "no reference" 2 "MODEL REF" check "$names"
-refuses "no such reference" 5 "No such file" check "$names" "$tmp/none.npz"
+refuses "no such reference" 5 "No such file" check "$names" "$tmp/none.npz" --report "$tmp/none.md"
+check "... and no page says it" [ ! -e "$tmp/none.md" ]
 refuses "--ids with tokens in the file" 2 "tokens of its own" check "$lines" "$npz" --ids 1,2
 run tokenize "$names" -p abcdefghijklmnopqr
 ids=$(sed 's/ /, /g' "$tmp/out")
@@ -154,6 +159,7 @@ for option in "--ids 1" "--shape 1,27" --explain "--tol f16" "--max-nmse 1" "--m
     # shellcheck disable=SC2086
     refuses "$option with --self" 2 "${option%% *} is not for --self" check "$names" --self $option
 done
+refuses "-f with a reference" 2 "-f is the text of --self and of two models" check "$names" "$json" -f "$tmp/none"
 refuses "--ids with -p" 2 "--ids and -p: only one of them" check "$names" "$json" --ids 1 -p a
 refuses "an id beyond the vocabulary" 2 "--ids: token 1 is 27, the model has ids 0 to 26" check "$names" "$json" --ids 1,27
 

@@ -70,6 +70,8 @@ run check --attested "$tmp/full.json" "$names" --isa scalar
 check "16 of them fit" eval '[ $code -eq 1 ] && tail -2 "$tmp/out" | head -1 | grep -q " 16 tokens"'
 refuses "--attested and --kv" 2 "the record says" check --attested "$record" "$names" --kv f16
 refuses "--attested and -p" 2 "has the tokens" check --attested "$record" "$names" -p anna
+refuses "--attested and -f" 2 "has the tokens" check --attested "$record" "$names" -f "$record"
+refuses "--self and --check-finite" 2 "only one of them" check --self "$names" --check-finite
 refuses "--attest without --self" 2 "--attest is for --self" check "$names" "$names" --attest "$tmp/r.json"
 cp "$names" "$tmp/own.gguf"
 refuses "the model as record" 2 "is an input" check --self "$tmp/own.gguf" --attest "$tmp/own.gguf"
@@ -91,14 +93,18 @@ run check "$names" "$names" -p mary --kv q8_0 --tol q8
 check "... and are the same for the bounds of q8" eval '[ $code -eq 0 ]'
 run check "$names" "$MGPT_SOURCE_ROOT/weights/shakespeare.gguf"
 check "two vocabularies are refused" eval '[ $code -eq 3 ]'
-# The same model, whose file says that it adds no BOS.
-python3 - "$names" "$tmp/no_bos.gguf" <<'END'
+# The same model, whose file says that it adds no BOS; and with an EOS that is no token.
+python3 - "$names" "$tmp/no_bos.gguf" "$tmp/no_eos.gguf" <<'END'
 import sys
 bytes = open(sys.argv[1], 'rb').read()
 key = b'tokenizer.ggml.add_bos_token\x07\0\0\0'
 assert bytes.count(key + b'\1') == 1
 open(sys.argv[2], 'wb').write(bytes.replace(key + b'\1', key + b'\0'))
+key = b'tokenizer.ggml.eos_token_id\x04\0\0\0'
+open(sys.argv[3], 'wb').write(bytes.replace(key + b'\x1a', key + b'\x63'))
 END
+run check "$tmp/no_eos.gguf" "$tmp/no_eos.gguf" -p mary
+tells "an EOS that is no token is said" "no_eos.gguf: ignored: tokenizer.ggml.eos_token_id is 99: no such token"
 run check "$tmp/no_bos.gguf" "$tmp/no_bos.gguf" -p mary
 check "two models that add no BOS: the text alone" eval '[ $code -eq 0 ] && grep -q "^positions *4$" "$tmp/out"'
 run check --self "$tmp/no_bos.gguf" -p mary

@@ -62,6 +62,8 @@ run patch "$names" --clean ann --metric logprob:a --why
 check "--why" eval '[ $code -eq 0 ] && grep -qx "       1    -*[0-9.]*  \"a\"" out && [ "$(grep -c "less that" out)" -eq 4 ]'
 says "... of segments that the user chooses" '       1     0.1998  "a" "n"' \
     patch "$names" --clean anna --metric logprob:a --why --segments 1,3 --over segments
+run patch "$names" --clean abcdefghijklmn --metric kl --why --over segments --json
+check "... 12 segments of a long prompt" eval '[ $code -eq 0 ] && [ "$(grep -o "\"shapley\"" out | wc -l)" -eq 12 ]'
 says "... of BOS alone" '       0    -0.3510  <BOS>' patch "$names" --clean '' --metric kl --why --over tokens,segments
 want patch "$lines" --clean 'ROMEO: I' --metric kl --why --over tokens,segments --segments 3
 "$MGPT" patch "$lines" --clean 'ROMEO: I' --metric kl --why --over heads,segments,keys,tokens --segments 3 |

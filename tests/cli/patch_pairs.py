@@ -124,7 +124,8 @@ def main():
     holds("tables", "means over 5 pairs" in out and "+- %.4f, p %.4f\n" % (full["stderr"][0][1], full["p"][0][1]) in out)
     holds("one pair has no standard error", json.loads(patch("--clean-file", "one", "--metric", "logprob:n", "--mode", "zero", "--json").stdout)
           ["grids"][0]["stderr"][0][0] is None if not write("one", ["anna"]) else False)
-    write("longer", ["ann", "annab"])
+    (tmp / "longer").write_text("ann\nannab")  # the last line has no end
+    write("shorter", ["annab", "ann"])
     p = patch("--clean-file", "longer", "--metric", "logprob:n", "--mode", "zero", "--positions", "-1,-2", "--json")
     holds("prompts of two lengths, from the end", p.returncode == 0 and json.loads(p.stdout)["pairs"] == 2)
     # What is refused.
@@ -134,6 +135,7 @@ def main():
     write("empty", [])
     (tmp / "nul").write_bytes(b"ann\nan\0\n")
     for args, text, code in [(["--clean-file", "longer", "--metric", "kl", "--mode", "zero"], "line 2 has another number of tokens", 2),
+                             (["--clean-file", "shorter", "--metric", "kl", "--mode", "zero"], "line 2 has another number of tokens", 2),
                              (["--clean-file", "clean", "--corrupt-file", "three", "--metric", "kl"], "three has 3 lines: expected as many", 2),
                              (["--clean-file", "longer", "--corrupt-file", "one2", "--metric", "kl"], "longer, line 2 has 6 tokens and one2, line 2 4", 2),
                              (["--clean-file", "bad", "--metric", "kl", "--mode", "zero"], "bad, line 2", None),

@@ -136,6 +136,18 @@ def same_texts():
         holds("%s of two tokens as an answer" % letter, code == 3 and "its text is that of several tokens of the model" in output, output)
 
 
+def wide_characters():
+    """The table has a text of East Asian letters, two columns each, as far as there is room."""
+    texts = [b"<unk>", b"\n<s>\n", b"\n</s>\n", b"<0x41>", b"A", b"B", "日本日本日本日本".encode()]
+    with open("far.bin", "wb") as f:
+        f.write(struct.pack("<I", 24) + b"".join(struct.pack("<fI", -i, len(text)) + text for i, text in enumerate(texts)))
+    subprocess.run([MGPT, "convert", os.path.join(ROOT, "tests/fixtures/convert/v0.bin"), "far.gguf", "--tokenizer", "far.bin"], check=True, capture_output=True)
+    subprocess.run([MGPT, "trace", "far.gguf", "--ids", "1,6", "--hooks", "logits", "-o", "far.npz"], check=True, capture_output=True)
+    with open("far.npz", "rb") as f:
+        code, output = check("far.npz", f.read(), None, model="far.gguf")
+    holds("letters of two columns", code == 0 and ' "日本日本...\n' in output, output)
+
+
 def long_header(ids, rows):
     """safetensors: a header longer than what is read at first, of a file that is much longer."""
     metadata = {"about": "x" * 9000}
@@ -177,8 +189,10 @@ def generated(ids, rows):
     code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
     holds("scores after top-p", code == 0 and "-inf at all but 3 to 9 ids: scores after top-p or another filter (4 positions)" in output, output)
     suppressed = [row[:3] + [-math.inf] + row[4:] for row in rows]
-    code, output = check("suppressed.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(suppressed)))}), None)
-    holds("a suppressed token", code == 0 and "-inf at 1 id at most: suppressed tokens" in output, output)
+    for most in "1 id", "2 ids":
+        code, output = check("suppressed.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(suppressed)))}), None)
+        holds("suppressed tokens: " + most, code == 0 and "-inf at %s at most: suppressed tokens" % most in output, output)
+        suppressed[1][7] = -math.inf
     nothing = [row[:] for row in rows]
     nothing[2] = [-math.inf] * v
     code, output = check("nothing.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(nothing)))}), None)
@@ -243,6 +257,7 @@ def bad_input(ids, rows):
     refused("a token too large.pt", torch(dict(both, tokens=Tensor("i8", [n], packed("i8", [2**40] + ids[1:])))), "token 0 is 1099511627776")
     refused("a negative token.npz", npz([("tokens.npy", npy("<i2", [n], packed("i2", [-1] + ids[1:]))), npy_rows]), "token 0 is -1")
     refused("fewer rows.pt", torch(dict(both, logits=Tensor("f4", [2, v], packed("f4", values[:2 * v])))), "tokens, but 2 rows of logits")
+    refused("logits twice.pt", torch((logits, both)), "there are two arrays called logits")
     refused("no logits.pt", torch({"tokens": tokens}), "no array called logits")
     refused("no tokens.pt", torch({"logits": logits}), "give them with --ids")
     refused("tokens twice.pt", torch(both), "tokens of its own", ids, 2)
@@ -262,6 +277,8 @@ def bad_input(ids, rows):
             ("an id too large", {"prompt_token_ids": ids[:2], "prompt_logprobs": [None, {"27": {"logprob": -1}}]}, "no id from 0 to 26"),
             ("no ids", {"prompt_logprobs": [None, {"0": -1}]}, "give them with --ids")):
         refused(name + ".json", json.dumps(value).encode(), field)
+    code, output = check("above.json", json.dumps({"prompt_token_ids": ids[:2], "prompt_logprobs": [None, {"0": 1e-7}]}).encode(), None)
+    holds("a probability that rounding has made more than 1", code == 1 and "verdict     DIFFERENT" in output, output)
     refused("infinity.json", b'{"ids": [1, 2], "top_logprobs": [null, {"3": -Infinity}]}', "bad JSON")
 
 
@@ -353,6 +370,11 @@ def wide_rows():
     logits = Tensor("f4", [n, v], packed("f4", more))._replace(strides=[v + 1, 1])
     code, output = check("part.pt", torch({"tokens": Tensor("i8", [n], packed("i8", [7, 8, 9])), "logits": logits}), None, model=wide)
     holds("a part of wide rows", code == 0 and "positions   3\n" in output, output)
+    subprocess.run([MGPT, "trace", wide, "--ids", "7,200,255", "--hooks", "logits", "-o", "byte.npz"], check=True, capture_output=True)
+    with zipfile.ZipFile("byte.npz") as z:
+        far = npz([("tokens.npy", npy("|u1", [n], bytes([7, 200, 255]))), ("logits.npy", z.read("logits.npy"))])
+    code, output = check("bytes.npz", far, None, model=wide)
+    holds("tokens as bytes from 128 on", code == 0 and "positions   3\n" in output, output)
     logits = Tensor("f4", [v], packed("f4", rows[:v]))
     code, output = check("one.pt", torch({"tokens": Tensor("i8", [1], packed("i8", [7])), "logits": logits}), None, model=wide)
     holds("a wide row", code == 0 and "positions   1\n" in output, output)
@@ -369,6 +391,7 @@ def main():
         texts(ids, rows)
         digits()
         same_texts()
+        wide_characters()
         long_header(ids, rows)
         generated(ids, rows)
         processed(ids, rows)

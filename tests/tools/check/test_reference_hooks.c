@@ -316,6 +316,28 @@ TEST_ON_FILE(layers_of_several_digits)
     }
 }
 
+/* Of one token: with a batch and without, also where a value has more dimensions. */
+TEST_ON_FILE(one_token)
+{
+    static const char *const shapes[] = {"1, 6", "1, 1, 6", "1, 2, 3", "1, 1, 2, 3"};
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        const struct array arrays[] = {{"logits", "F32", "1, 4", 0},
+                                       {"tokens", "I32", "1", 0},
+                                       {"blocks.0.attn.hook_z", "F32", shapes[i], 7},
+                                       {NULL, NULL, NULL, 0}};
+        struct ref_hook hook;
+        double row[6];
+        write_st(*state, arrays);
+        struct reference *ref = open_hooks(*state, N_LAYER, NULL);
+        assert_non_null(ref);
+        assert_int_equal(reference_hook(ref, 0, &hook), MGPT_OK);
+        assert_true(hook.rows == 1 && hook.cols == 6);
+        assert_int_equal(reference_hook_rows(ref, 0, 0, 1, row, NULL), MGPT_OK);
+        assert_true(row[0] == 7 && row[5] == 12);
+        reference_close(ref);
+    }
+}
+
 /* ---- what is refused ---- */
 
 TEST_ON_FILE(wrong_shapes_are_refused)

@@ -106,6 +106,7 @@ TEST_ON_FILE(llama_cpp_is_read)
         assert_int_equal(s.n, N_CTX);
         assert_int_equal(s.ids[0], 4); /* llama.cpp puts BOS there */
         assert_int_equal(s.ids[1], (i * N_CTX + 1) % V);
+        double slack = 0;
         for (size_t r = 0; r < N_CTX; r++) {
             assert_int_equal(reference_row(ref, i, r, row, NULL), MGPT_OK);
             struct ref_row about = reference_about(ref);
@@ -117,6 +118,8 @@ TEST_ON_FILE(llama_cpp_is_read)
             assert_true(about.n == V && about.logprobs && !about.ids);
             assert_true(about.floor == -9 - (double)at);
             assert_true(about.slack > 0x1p-14 && about.slack < 0x1.3p-14);
+            assert_true(about.slack > slack); /* larger numbers leave more of their rounding */
+            slack = about.slack;
             assert_true(row[2] == 0x1p-13 * 2000 * (double)(at + 1) + about.floor);
         }
     }
@@ -222,9 +225,13 @@ TEST_ON_FILE(llm_c_is_refused)
         int32_t magic, version, n, t;
         const char *error;
     } bad[] = {
-        {20240326, 2, 2, 3, "not a reference"}, {20240327, 3, 2, 3, "version 3"},
-        {20240327, 2, 0, 3, "0 texts"},         {20240327, 2, 2, -3, "texts of -3 tokens"},
-        {20240327, 2, 3, 3, "too few"},         {20240327, 2, INT32_MAX, 1 << 22, "too few"},
+        {20240326, 2, 2, 3, "not a reference"},
+        {20240327, 3, 2, 3, "version 3"},
+        {20240327, 0, 2, 3, "version 0"},
+        {20240327, 2, 0, 3, "0 texts"},
+        {20240327, 2, 2, -3, "texts of -3 tokens"},
+        {20240327, 2, 3, 3, "too few"},
+        {20240327, 2, INT32_MAX, 1 << 22, "too few"},
     };
     const struct ref_options options = plain();
     for (size_t i = 0; i < COUNT(bad); i++) {
