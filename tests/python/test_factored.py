@@ -77,8 +77,9 @@ def test_index(pair):
 def test_refused():
     with pytest.raises(ValueError, match=r"expected A \[..., l, m\] and B \[..., m, r\], found \[5, 2\] and \[3, 5\]"):
         mgpt.FactoredMatrix(np.zeros((5, 2)), np.zeros((3, 5)))
-    with pytest.raises(ValueError, match="expected a number"):
-        mgpt.FactoredMatrix(np.eye(2), np.eye(2)) * np.ones(3)
+    for scalar in np.ones(3), [1, 2, 3]:
+        with pytest.raises(ValueError, match=r"expected a number, found \[3\]"):
+            mgpt.FactoredMatrix(np.eye(2), np.eye(2)) * scalar
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -72,7 +72,7 @@ class FactoredMatrix:
     def __mul__(self, scalar: Any) -> FactoredMatrix:
         """The product with a number."""
         if np.size(scalar) != 1:
-            raise ValueError(f"FactoredMatrix *: expected a number, found {list(scalar.shape)} (@ multiplies matrices)")
+            raise ValueError(f"FactoredMatrix *: expected a number, found {list(np.shape(scalar))} (@ multiplies matrices)")
         return FactoredMatrix(self.A * scalar, self.B)
 
     __rmul__ = __mul__
