@@ -78,6 +78,9 @@ def test_loglikelihood(harness, names, shakespeare):
     assert harness.MgptLM(names.path).tok_encode("<BOS>an") == harness.MgptLM(names.path).tok_encode("an") == [26, 0, 13]
     with pytest.raises(ValueError, match="shakespeare.gguf: no BOS or EOS to begin a text with"):
         harness.MgptLM(shakespeare.path).tok_encode("a")
+    other = harness.MgptLM("x")
+    other.__dict__["model"] = types.SimpleNamespace(info=types.SimpleNamespace(bos=-1, eos=5))
+    assert other.prefix_token_id == 5  # without BOS it is EOS
     assert lm.max_length == 9 and lm.prefix_token_id == 26 and lm.tok_encode("ann") == [0, 13, 13]
     assert harness.MgptLM(names.path).max_length == 16 and harness.MgptLM(names.path, max_length=99).max_length == 16
 

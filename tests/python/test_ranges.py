@@ -42,7 +42,7 @@ def test_ends_of_a_range(root, names, name):
 
 
 @pytest.mark.parametrize("call", [
-    lambda m: m.token_text(2**40), lambda m: m.token_text(-1), lambda m: m.is_end(27), lambda m: mgpt.Decoder(m).put(27), lambda m: mgpt.Decoder(m).put(2**32), lambda m: m.tensor_of("W_Q", 2**32), lambda m: m.has("W_Q", -2), lambda m: m.decode([10**9, 5]),
+    lambda m: m.token_text(2**40), lambda m: m.token_text(-1), lambda m: m.is_end(27), lambda m: mgpt.Decoder(m).put(27), lambda m: mgpt.Decoder(m).put(2**32), lambda m: m.tensor_of("W_Q", 2**32), lambda m: m.has("W_Q", -2), lambda m: m.head_scores(1), lambda m: m.decode([10**9, 5]),
     lambda m: m.score([[26, 0, 10**9]]), lambda m: m.score([[27]]), lambda m: mgpt.Model(m.path, isa="avx2\0x"),
     lambda m: m.tensor("a\0b"), lambda m: mgpt.Model(m.path, threads=-1), lambda m: mgpt.Sampler(seed=2**70),
     lambda m: m.session(threads=2**40)])
@@ -105,7 +105,7 @@ def test_adapters_are_checked_and_shown(root, tmp_path):
     assert mgpt.check(adapted, {"tokens": [1, 2, 3], "logits": logits[1]})
     assert not mgpt.check(adapted, {"tokens": [1, 2, 3], "logits": logits[0]})
     assert mgpt.check(plain, {"tokens": [1, 2, 3], "logits": logits[0]})
-    pages = [m.lab("", "--ids", "1,2").html for m in (plain, adapted)]
+    pages = [m.lab("", "--title", "t", "--ids", "1,2").html for m in (plain, adapted)]
     assert pages[0] != pages[1]
 
 
