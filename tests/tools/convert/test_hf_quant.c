@@ -21,6 +21,8 @@ static const struct {
     {"llama", "quantization_config", "{\"quant_method\":\"fp8\"}", NULL},
     {"fp8", "quantization_config", "{\"quant_method\":\"fp8\",\"weight_block_size\":[24,20]}",
      "down_proj.weight_scale_inv: 3 scales for 64 rows or columns do not fit blocks of 20"},
+    {"fp8", "quantization_config", "{\"quant_method\":\"fp8\",\"weight_block_size\":[0,20]}",
+     "sizes of blocks: expected 1 to"},
     {"fp8", "quantization_config", "null", "element type F8_E4M3"},
     {"fp8", "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8\"}",
      "quant_algo W4A8 is not read, FP8 and NVFP4 are"},
@@ -52,6 +54,8 @@ static const struct {
     {"llama", "quantization", "{\"bits\":4,\"group_size\":0}", "group_size 0 is not read"},
     {"gptq_sym", "quantization_config", "null",
      "quantization_config: missing; the tensors are those of"},
+    {"gptq_sym", "quantization_config", /* the last group is short */
+     "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":48}", NULL},
     {"gptq_sym", "quantization_config", QUANT("gptq", "8", ""),
      "scales: shape [2, 32], expected [1, 32]"},
     {"gptq_sym", "quantization_config", QUANT("gptq", "3", ""),
