@@ -108,8 +108,7 @@ refuses_story "held: line 3: character 'B'" 2 "$steps/step-00000.gguf" "$steps/s
 shakespeare="$MGPT_SOURCE_ROOT/weights/shakespeare.gguf"
 cp "$shakespeare" shakespeare-9.gguf
 refuses_story "is not as in" 3 shakespeare-9.gguf "$steps/step-00100.gguf"
-cp "$shakespeare" shakespeare-8.gguf
-run lab shakespeare-9.gguf shakespeare-8.gguf -p "ROMEO:" -o long.html
+cp "$shakespeare" shakespeare-8.gguf && run lab shakespeare-9.gguf shakespeare-8.gguf -p "ROMEO:" -o long.html
 block mgpt-about long.html >about
 run generate "$shakespeare" -p "ROMEO:" --samples 8 --seed 5 --temp 0.6 -n 48 --json
 check "texts of 48 tokens after the prompt: those of mgpt generate" python3 -c '

@@ -365,7 +365,6 @@ async function main() {
             E.run(E.prompt);
         for (let pos = 0; pos < 5; pos++) {
             const best = Live.lens(0, pos), parts = [Live, Recorded].map(E => E.dla(0, pos, Math.max(1, pos + 1 < 5 ? Live.prompt[pos + 1] : E.sample(pos, {temperature: 0}))));
-            assert.deepStrictEqual(Recorded.lens(0, pos).map(l => l.name), best.map(l => l.name));
             Recorded.lens(0, pos).forEach((l, i) => {
                 const kept = Array.from(l.logits.keys()).filter(id => l.logits[id] !== -Infinity), least = Math.min(...kept.map(id => best[i].logits[id]));
                 assert.deepStrictEqual(kept, Array.from(best[i].logits.keys()).filter(id => best[i].logits[id] >= least), `${l.name}: the likeliest`);

@@ -236,6 +236,23 @@ async function main() {
             assert.ok(Math.abs(Math.abs(Number(panel.querySelector('.facts').rows[1].cells[1].dataset.x)) - most) < 1e-5 || panel.textContent.includes('on average'), cell);
         }
     });
+    test('hands: the slider, a small picture, keys; the finished model is in other rooms, unless a step was chosen', () => {
+        go(0, { head: 1 });
+        Object.assign(one('#training'), { value: '4' }).send('input');
+        assert.strictEqual(App.state.ago, last - 4);
+        all('.film button')[7].click();
+        assert.deepStrictEqual([App.state.ago, all('.film button').map((e) => e.getAttribute('aria-pressed')).indexOf('true')], [last - 7, 7]);
+        for (const [key, ago, head] of [[',', last - 6, 1], [']', last - 6, 2], ['[', last - 6, 1]]) {
+            page.document.body.send('keydown', { key });
+            assert.deepStrictEqual([App.state.ago, App.state.head], [ago, head], key);
+        }
+        $('tab-home').click();
+        assert.deepStrictEqual([App.state.view, App.state.ago], ['home', last - 6]);
+        go(2);
+        page.document.body.send('keydown', { key: ' ' });
+        $('tab-home').click();
+        assert.deepStrictEqual([App.state.view, App.state.ago], ['home', 0]);
+    });
     test('how big', () => {
         go(last);
         assert.deepStrictEqual(one('.part-scale table').rows.slice(1).map((r) => r.cells.map((c) => c.textContent).join(' ')), ['names 4,192 1 16 16', 'GPT-2 · 30,000 of this one 124,439,808 12 768 1,024', 'GPT-3 · 42,000,000 of this one 175,000,000,000 96 12,288 2,048']);
