@@ -197,6 +197,11 @@ refuses "longer than the context" 4 '--clean: 17 tokens' patch "$names" --clean 
 run convert "$MGPT_SOURCE_ROOT/tests/golden/gpt_neox" neox.gguf
 refuses "a hook that the model lacks" 2 'the model has no blocks.0.hook_resid_mid' \
     patch neox.gguf --clean 1,2 --corrupt 1,3 --metric kl --over resid_mid
+python3 -Bc 'import sys
+sys.path.insert(0, sys.argv[1])
+from large_vocab import llama_vocab, write
+write(llama_vocab(300), "flat.gguf")' "$MGPT_SOURCE_ROOT/tests/cli"
+refuses "a model without layers" 2 '--over resid_pre: the model has no layers' patch flat.gguf --clean a --metric kl --mode zero
 refuses "an id in the metric" 2 "--metric: '999' is not a token of the model" patch neox.gguf --clean 1,2 --metric '1 - 999' --mode zero
 refuses "ids out of range" 2 '--clean: token 1 is 999' patch neox.gguf --clean 1,999 --metric kl --mode zero
 
