@@ -104,6 +104,10 @@ TEST(uint_signs_and_arrays)
     assert_int_equal(gguf_uint(&g, "minus", UINT64_MAX, &v, &err), MGPT_EFILE);
     assert_string_equal(err.text, "key minus: expected an unsigned integer, found a negative one");
     assert_true(gguf_uint(&g, "plus", UINT64_MAX, &v, &err) == 1 && v == 0x7FFF);
+    double d = 0;
+    assert_true(gguf_number(gguf_find(&g, "minus"), 0, &d) && d == -0x8000);
+    assert_true(gguf_number(gguf_find(&g, "plus"), 0, &d) && d == 0x7FFF);
+    assert_false(gguf_number(gguf_find(&g, "equal"), 3, &d));
     assert_true(gguf_uint(&g, "top", UINT64_MAX, &v, &err) == 1 && v == UINT64_MAX);
     assert_true(gguf_uint(&g, "equal", 1000, &v, &err) == 1 && v == 513);
     assert_int_equal(gguf_uint(&g, "none", 1000, &v, &err), MGPT_EFILE);

@@ -165,7 +165,7 @@ TEST(first)
 
 enum { ADDED = 259 }; /* after <unk> <s> </s> and the bytes */
 
-#define WORD "u32s mgpt.tokenizer.map.word 61 7A E9 E9;"
+#define WORD "u32s mgpt.tokenizer.map.word 61 7A E9 E9 10400 10400;"
 
 TEST(single_word)
 {
@@ -177,6 +177,14 @@ TEST(single_word)
     tok_gives(t, "cats", PARSE, 3 + 'c', 3 + 'a', 3 + 't', 3 + 's', -1); /* its at does not count */
     tok_gives(t, "\u00E9cat", PARSE, 3 + 0xC3, 3 + 0xA9, 3 + 'c', 3 + 'a', 3 + 't', -1);
     tok_gives(t, "catcat", PARSE, 3 + 'c', 3 + 'a', 3 + 't', 3 + 'c', 3 + 'a', 3 + 't', -1);
+    tok_gives(t, "\U00010400cat", PARSE, 3 + 0xF0, 3 + 0x90, 3 + 0x90, 3 + 0x80, 3 + 'c', 3 + 'a',
+              3 + 't', -1);
+    for (size_t at = 1018; at < 1026; at++) { /* tokens are looked for in blocks of 1024 bytes */
+        char text[1031];
+        memset(text, '-', sizeof text);
+        memcpy(text + at, "<unk>", 5);
+        assert_int_equal(tok_encode(t, text, sizeof text, PARSE, NULL, 0, NULL), sizeof text - 4);
+    }
     tok_file_free(&f);
 }
 
