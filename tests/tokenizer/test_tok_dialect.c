@@ -78,10 +78,10 @@ TEST(phi3)
     struct tok_file f;
     for (size_t i = 0; i < COUNT(phi); i++) {
         tok_file_begin(&f, NULL, NULL);
-        tok_file_edit(&f, LETTERS);
+        tok_file_edit(&f, LETTERS "token <|endoftext|> 3");
         tok_file_string(&f, "general.name", phi[i]);
-        tok_gives(tok_file_open(&f), "<|user|>\n a</s> a<s> a", PARSE, USER, SPA, 2, SPA, 1, SPSP,
-                  A, -1);
+        tok_gives(tok_file_open(&f), "<|user|>\n a</s> a<s> a<|endoftext|> a", PARSE, USER, SPA, 2,
+                  SPA, 1, SPSP, A, USER + 1, SPSP, A, -1);
         tok_file_free(&f);
     }
     tok_gives(tok_file_make(&f, LETTERS "string general.name Phi 3 Mini"), "<|user|> a", PARSE,
