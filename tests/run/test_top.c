@@ -102,6 +102,12 @@ TEST(greedy_probabilities)
         assert_true(mgpt_draw_prob(&one, none, 3, i) == (i == 0));
 }
 
+static double nearly_one(void *user)
+{
+    (void)user;
+    return 1 - 0x1p-53;
+}
+
 /* Among equal logits top_k keeps the lowest ids, however large they are. */
 TEST(probabilities_of_ties)
 {
@@ -114,4 +120,7 @@ TEST(probabilities_of_ties)
     assert_true(mgpt_draw_prob(&sampler, logits, MANY, MANY - 2) == 0);
     assert_true(mgpt_draw_prob(&sampler, logits, MANY, 0) == 0);
     free(logits);
+    const float last[1100] = {[1099] = 1}; /* top_k leaves it and 0 to 9 of the others */
+    mgpt_sampler draw = {.temperature = 1.0f, .top_k = 11, .uniform = nearly_one};
+    assert_int_equal(mgpt_sample(&draw, last, COUNT(last)), 1099);
 }
