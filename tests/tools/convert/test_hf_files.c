@@ -23,7 +23,7 @@ TEST(later_families)
         {"granite_4", "layer_types", "[\"attention\"]", "layer_types: expected attention in every"},
         {"granite_4", "layer_types", "[\"attention\",\"attention\"]", NULL},
         {"granite_4", "mlp_bias", "true", NULL}, /* which shared_mlp does not read */
-        {"granite_4", "shared_intermediate_size", "34", "output_linear.weight: shape [24, 33]"},
+        {"granite_4", "shared_intermediate_size", "34", "input_linear.weight: shape [66, 24]"},
         {"dots1", "n_group", "4", "n_group: 4 groups of 6 experts"},
         {"dots1", "num_experts_per_tok", "4", "topk_group: fewer experts than"},
         {"dots1", "topk_group", "3", "topk_group is 3, expected 1 to 2"},

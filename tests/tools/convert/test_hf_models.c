@@ -45,6 +45,8 @@ static const struct {
              {STATE_Q, "q"},
              {STATE_K, "k"},
              {STATE_V, "v"},
+             {STATE_GATE, "gate"},
+             {STATE_UP, "up"},
              {STATE_GROUPED, "grouped"},
              {STATE_BIAS, "bias"},
              {STATE_BIAS_OPTIONAL, "bias_optional"},

@@ -194,7 +194,10 @@ enum {
     STATE_ATTENTION = 1 << 14,     /* only in layers that are attention by hp.kv_heads */
     STATE_CONVOLUTION = 1 << 15,   /* only in layers that are short convolutions by hp.kv_heads */
     STATE_HALVES = 1 << 16,        /* STATE_ROWS_HALVES in blocks of head_dim */
-    STATE_OTHER_FLAGS = 1 << 17    /* from here on: free for families */
+    STATE_GATE = 1 << 17,          /* the first n_ff rows of a tensor of gate and up (n_out R) */
+    STATE_UP = 1 << 18,            /* the others */
+    STATE_IS_PART = STATE_Q | STATE_K | STATE_V | STATE_GATE | STATE_UP,
+    STATE_OTHER_FLAGS = 1 << 19 /* from here on: free for families */
 };
 
 /* One tensor of the model, or one of every layer when `from` has an N. Rows with the same `to` that

@@ -118,6 +118,10 @@ void state_row_part(const struct state_row *row, const struct ckpt_hparams *hp,
 {
     if (row->flags & (STATE_Q | STATE_K | STATE_V))
         split_qkv(part, row->flags, hp);
+    if (row->flags & (STATE_GATE | STATE_UP))
+        part->n_rows = hp->n_ff;
+    if (row->flags & STATE_UP)
+        part->first = hp->n_ff;
     if (row->flags & (STATE_PAIRS | STATE_HALVES | STATE_SWAP)) {
         part->head = state_size(hp, 'H');
         part->order = row->flags & STATE_PAIRS    ? STATE_ROWS_PAIRS

@@ -98,7 +98,7 @@ hf_step_fn hf_latent_sizes, hf_deepseek2, hf_deepseek3, hf_deepseek3_types, hf_m
 
 /* ---- hf_special_put.c ------------------------------------------------------------------------ */
 
-hf_step_fn hf_put_convolutions, hf_put_gates_and_ups, hf_put_xielu_weights, hf_put_opt_positions;
+hf_step_fn hf_put_convolutions, hf_put_granite_4, hf_put_xielu_weights, hf_put_opt_positions;
 hf_step_fn hf_put_opt, hf_put_sinusoids, hf_put_ctrl_sinusoids, hf_put_codegen_qkv,
     hf_put_stablelm_gains;
 

@@ -70,14 +70,10 @@ void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *
     hf_add(m, layer, up, m->c->hp.n_embd, &part, 1);
 }
 
-void hf_put_gates_and_ups(struct hf_model *m)
+void hf_put_granite_4(struct hf_model *m)
 {
-    if (m->c->hp.n_expert) {
+    if (m->c->hp.n_expert)
         hf_put_mlps(m);
-        return;
-    }
-    for (uint32_t i = 0; i < m->c->hp.n_layer; i++)
-        hf_put_gate_up(m, i, m->c->hp.n_ff, "ffn_gate", "ffn_up");
 }
 
 /* The weights of xIELU, which GGUF has as keys. The ranges are the engine's. */

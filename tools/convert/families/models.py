@@ -28,7 +28,7 @@ LETTERS = 'EVTFQKPHAGLRBCDUWZMIJO'
 FLAGS = {'bias': 'STATE_BIAS', 'transposed': 'STATE_TRANSPOSED', 'grouped': 'STATE_GROUPED', 'attention': 'STATE_ATTENTION',
          'convolution': 'STATE_CONVOLUTION', '+1': 'STATE_PLUS_ONE', 'variant': 'HF_VARIANT', 'usual': 'HF_USUAL',
          'sequential': 'HF_SEQUENTIAL', 'whole_rows': 'HF_WHOLE_ROWS', 'first_rows': 'STATE_FIRST_ROWS', 'optional': 'STATE_OPTIONAL', 'q': 'STATE_Q',
-         'k': 'STATE_K', 'v': 'STATE_V'}
+         'k': 'STATE_K', 'v': 'STATE_V', 'gate': 'STATE_GATE', 'up': 'STATE_UP'}
 ONE_OF = ('variant', 'usual')  # rows of one tensor, of which a model has one
 BIASES = {'attention_bias': 'HF_ATTENTION_BIAS', 'attention_out_bias': 'HF_OUT_BIAS', 'mlp_bias': 'HF_MLP_BIAS',
           'use_bias': 'HF_USE_BIAS', 'use_qkv_bias': 'HF_QKV_BIAS', 'enable_bias': 'HF_ENABLE_BIAS', 'bias': 'HF_BIAS',

@@ -108,7 +108,7 @@ static void check_factors(const struct peft *p, const struct peft_target *target
     const struct ckpt_tensor *base = lora_find(p->c, target->to);
     if (m->a->n_dims != 2 || m->b->n_dims != 2 || base->n_dims != 2)
         ckpt_stop_tensor(p->c, m->name, "expected matrices");
-    int is_split = target->row.flags & (STATE_Q | STATE_K | STATE_V);
+    int is_split = target->row.flags & STATE_IS_PART;
     const uint64_t found[2] = {m->is_embedding ? m->a->shape[1] : m->b->shape[0],
                                m->is_embedding ? m->b->shape[0] : m->a->shape[1]};
     const uint64_t expected[2] = {is_split ? state_size(&p->hp, target->row.n_out) : base->dims[1],
