@@ -129,6 +129,7 @@ typedef enum mgpt_role { /* clang-format off */
     MGPT_SMEAR_GATE, MGPT_SMEAR_SCALE, /* [1][columns], [1]  of the embedding of the token before */
     MGPT_BACKOUT,                    /* [1]  of x after layer n_layer / 2, subtracted at the end */
     MGPT_INPUT_EMBD, MGPT_INPUT_PROJ, MGPT_INPUT_NORM, /* [V][n_layer*P], [n_layer*P][E], [P] of inputs */
+    MGPT_W_HEAD, MGPT_LN_HEAD,       /* [E][E], [E]  W_U reads ln_head(act(W_head h)) (ModernBERT) */
     MGPT_LN1, MGPT_W_Q, MGPT_W_K, MGPT_W_V, /* [E], [H*d][E], [G*d][E], [G*d][E] */
     MGPT_Q_NORM, MGPT_K_NORM,        /* [d], [heads][d] or [heads * d] */
     MGPT_VALUE_EMBD, MGPT_VALUE_GATE, /* [V][G*d], [G][columns]  added to values */
@@ -323,8 +324,8 @@ typedef enum mgpt_point { /* clang-format off */
     MGPT_MLP_PRE_LINEAR, MGPT_MLP_POST, /* [T, F]  mlp.hook_pre_linear (gated only), hook_post */
     MGPT_ROUTER_SCORES, MGPT_EXPERT_WEIGHTS, /* [T, X]  mlp.hook_router_scores, hook_expert_weights */
     MGPT_MLP_OUT, MGPT_RESID_POST, /* [T, E]  hook_mlp_out, hook_resid_post */
-    MGPT_FINAL, MGPT_LOGITS,   /* [T, E], [T, V]  ln_final.hook_normalized, logits */
-    MGPT_N_POINTS
+    MGPT_FINAL, MGPT_HEAD_IN,  /* [T, E]  ln_final.hook_normalized; mlm_head.ln.hook_normalized (ModernBERT) */
+    MGPT_LOGITS, MGPT_N_POINTS /* [T, V]      logits */
 } mgpt_point; /* clang-format on */
 #define MGPT_POINT_BIT(point) (UINT64_C(1) << (point))
 

@@ -109,6 +109,7 @@ struct arch {
     enum head_gates gates;  /* of what attention mixes */
     int gates_softplus;     /* not sigmoids */
     int sandwich;           /* norms after branches, too (slots.h) */
+    int dense_head;         /* a matrix and a norm before the head; layer 0 has no attn_norm */
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
     int rope_windowed;      /* of a model with a window, only layers that have it are rotated */
     int plain_roped;        /* then layers without experts are rotated, too */

@@ -114,6 +114,8 @@ static int bind_slot(mgpt_model *m, const struct tensor_slot *slot, int layer, u
                      mgpt_error *err)
 {
     char name[80] = "";
+    if (m->arch->dense_head && layer == 0 && slot->role == MGPT_LN1)
+        return MGPT_OK; /* the embedding has been normed */
     const struct gguf_tensor *t = bind_slot_tensor(m, slot, layer, name);
     if (slot->where & WITH_NEXT && check_pair(m, slot, layer, err) < 0)
         return MGPT_EFILE;
@@ -136,7 +138,8 @@ static int bind_slots(mgpt_model *m, int layer, uint8_t *used, mgpt_error *err)
     unsigned other = (MIXTURE | NOT_MIXTURE) & ~bind_layer_is(m, layer);
     int sinks = m->arch->sinks == 2 && layer >= 0 ? m->layers[layer].window > 0 : m->arch->sinks;
     other |= (m->shape.n_inputs ? 0 : INPUTS) | (sinks ? 0 : SINKS) |
-             (m->shape.n_gate ? 0 : HEAD_GATES) | (m->arch->sandwich ? 0 : SANDWICH);
+             (m->shape.n_gate ? 0 : HEAD_GATES) | (m->arch->sandwich ? 0 : SANDWICH) |
+             (m->arch->dense_head ? 0 : DENSE_HEAD);
     mgpt_error local;
     int status = MGPT_OK;
     for (size_t i = 0; status == MGPT_OK && i < n; i++)

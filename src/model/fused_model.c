@@ -63,8 +63,9 @@ int fused_fits(const mgpt_model *m)
                 d->n_embd <= NARROW && d->head_dim % 4 == 0 && d->n_vocab < FUSED_FLOATS &&
                 d->n_ctx < FUSED_FLOATS && d->n_layer < 256 && m->branches == BRANCHES_SEQUENTIAL &&
                 !m->mixes_x0 && !m->smear_gate.w && m->backout == 0 && !d->n_conv && !d->n_latent &&
-                numbers_are_plain(m) && m->head.w && m->head.type == WEIGHT_F32 && !m->head.bias &&
-                d->n_ff <= FUSED_FF && m->act != ACT_XIELU;
+                numbers_are_plain(m) && !m->head_dense.w && m->head.w &&
+                m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= FUSED_FF &&
+                m->act != ACT_XIELU;
     for (size_t i = 0; plain && i < d->n_layer; i++)
         plain = plain_layer(m, &m->layers[i]);
     return plain && n_floats(d) <= FUSED_FLOATS;

@@ -158,7 +158,8 @@ struct mgpt_model {
     int mixes_x0;  /* 1: layers have x_scale and x0_scale, so a session stores x0 */
     const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */
     struct norm embd_norm, final_norm;
-    struct linear head;
+    struct linear head, head_dense; /* the head reads head_norm(act(head_dense h)); absent: h */
+    struct norm head_norm;
     struct layer *layers;
     void **owned;       /* stb_ds array: the blocks of model_own */
     struct plan *plans; /* stb_ds array: matrices to pack */

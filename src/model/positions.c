@@ -319,6 +319,8 @@ static void layer_norms(mgpt_model *m)
         struct layer *l = &m->layers[i];
         l->attn_norm.kind = l->ffn_norm.kind = a->no_input ? NORM_NONE : a->norm;
         l->attn_norm.width = l->ffn_norm.width = m->shape.n_embd;
+        if (a->dense_head && i == 0)
+            l->attn_norm.kind = NORM_NONE;
         if (a->norm_2_first && l->ffn_norm.gain) {
             struct norm first = l->ffn_norm;
             l->ffn_norm = l->attn_norm;
@@ -347,6 +349,7 @@ static void layer_norms(mgpt_model *m)
     }
     m->input_norm.kind = m->input_norm.gain ? a->norm : NORM_NONE;
     m->input_norm.width = m->shape.n_input;
+    m->head_norm = (struct norm){a->norm, m->head_norm.gain, m->head_norm.bias, m->shape.n_embd, 0};
 }
 
 /* A model with one norm for both branches (Phi) cannot run them sequentially. */

@@ -60,6 +60,8 @@ const struct role bind_roles[] = {
     [MGPT_INPUT_EMBD] = {"input_embd", OF_MODEL(PLAIN, input_embd)},
     [MGPT_INPUT_PROJ] = {"input_proj", OF_MODEL(LINEAR, input_proj)},
     [MGPT_INPUT_NORM] = {"input_norm", OF_MODEL(NORM, input_norm)},
+    [MGPT_W_HEAD] = {"W_head", OF_MODEL(LINEAR, head_dense)},
+    [MGPT_LN_HEAD] = {"ln_head", OF_MODEL(NORM, head_norm)},
     [MGPT_LN1] = {"ln1", OF_LAYER(NORM, attn_norm)},
     [MGPT_W_Q] = {"W_Q", OF_LAYER(LINEAR, q)},
     [MGPT_W_K] = {"W_K", OF_LAYER(LINEAR, k)},
@@ -122,6 +124,12 @@ const struct tensor_slot bind_model_slots[] = {
     {"per_layer_token_embd.weight", LOOKUP, MGPT_INPUT_EMBD, D_LP, D_V, 0, ARCH_GEMMA4, INPUTS},
     {"per_layer_model_proj.weight", MATRIX, MGPT_INPUT_PROJ, D_E, D_LP, 0, ARCH_GEMMA4, INPUTS},
     {"per_layer_proj_norm.weight", VECTOR, MGPT_INPUT_NORM, D_P, D_NONE, 0, ARCH_GEMMA4, INPUTS},
+    {"token_embd_norm.weight", VECTOR, MGPT_LN_EMBD, D_E, D_NONE, ARCH_STABLELM, 0, DENSE_HEAD},
+    {"token_embd_norm.bias", BIAS, MGPT_LN_EMBD, D_E, D_NONE, 0, ARCH_STABLELM, DENSE_HEAD},
+    {"cls.weight", MATRIX, MGPT_W_HEAD, D_E, D_E, ARCH_STABLELM, 0, DENSE_HEAD}, /* llama.cpp's names in BERT */
+    {"cls.bias", BIAS, MGPT_W_HEAD, D_E, D_NONE, 0, ARCH_STABLELM, DENSE_HEAD},
+    {"cls.norm.weight", VECTOR, MGPT_LN_HEAD, D_E, D_NONE, ARCH_STABLELM, 0, DENSE_HEAD},
+    {"cls.norm.bias", BIAS, MGPT_LN_HEAD, D_E, D_NONE, 0, ARCH_STABLELM, DENSE_HEAD},
 };
 
 const struct tensor_slot bind_layer_slots[] = {

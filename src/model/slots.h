@@ -79,7 +79,8 @@ enum {
     INPUTS = 16,       /* models whose layers have inputs, which need it; in others it is refused */
     SINKS = 32,        /* architectures with sinks */
     HEAD_GATES = 64,   /* with gates of heads */
-    SANDWICH = 128     /* with norms after branches, too, which the others of their bit lack */
+    SANDWICH = 128,    /* with norms after branches, too, which the others of their bit lack */
+    DENSE_HEAD = 256   /* with a matrix and a norm before the head, which these lack, too */
 };
 
 struct tensor_slot {

@@ -78,6 +78,7 @@ VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 #define norm_residual(p, norm) (void)0
 #define post_norm(p, norm, y) (void)0
 #define scale_and_cap(p) (void)0
+#define head_input(p, h) (h)
 #define add(p, x, y) step_add(x, y)
 
 /* x += y. A product that ends in STEP_ADD has been added already. */
@@ -238,6 +239,7 @@ VEC_INLINE mat logit_rows(pass *p)
 #undef norm_residual
 #undef post_norm
 #undef scale_and_cap
+#undef head_input
 #undef add
 
 /* ---- the step ---- */

@@ -262,6 +262,17 @@ mat logit_rows(pass *p)
     return (mat){p->h.at, p->stopped ? 0 : p->logits.n, E};
 }
 
+mat head_input(pass *p, mat h)
+{
+    const mgpt_model *m = p->model;
+    mat y = {p->s->a, h.n, h.cols};
+    if (!m->head_dense.w)
+        return h;
+    matmul(p, y, &m->head_dense, h);
+    p->kernels->act[m->act](y.at, y.n * y.cols);
+    return norm(p, y, &m->head_norm, y);
+}
+
 /* ---- elements ---- */
 
 static void mix_in_x0_part(const struct row_split *s, size_t first, size_t last)

@@ -79,6 +79,9 @@ struct matmul_product {
  * rows; y of the gate becomes act(gate x) * (up x). */
 void expert_products(pass *p, struct matmul_product *products, size_t count, mat x, int are_up);
 
+/* What the head multiplies: norm(act(head_dense h)), or h in models without that. */
+mat head_input(pass *p, mat h);
+
 /* Memory for the jobs of matmul with one token on n_threads > 1. NULL when out of memory. */
 struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads);
 void matmul_slots_free(struct matmul_slots *slots);

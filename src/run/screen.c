@@ -142,7 +142,7 @@ static int is_screened(pass *p, const struct linear *l, mat x)
 {
     const mgpt_model *m = p->model;
     if (l != &m->head || !m->screen.w || x.n != 1 || p->n_segments != 1 || TAPPED(p, MGPT_FINAL) ||
-        TAPPED(p, MGPT_LOGITS))
+        TAPPED(p, MGPT_HEAD_IN) || TAPPED(p, MGPT_LOGITS))
         return 0;
     if (p->s->unscreened++ < PAUSE)
         return 0;

@@ -369,7 +369,7 @@ int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_err
     mat h = {s->scratch.h, 1, m->shape.n_embd};
     memcpy(h.at, residual, h.cols * sizeof *h.at);
     p.logits = (mat){logits, 1, m->shape.n_vocab};
-    matmul(&p, p.logits, &m->head, norm(&p, h, &m->final_norm, h));
+    matmul(&p, p.logits, &m->head, head_input(&p, norm(&p, h, &m->final_norm, h)));
     scale_and_cap(&p);
     return MGPT_OK;
 }

@@ -33,6 +33,7 @@ static const char *const names[] = {
     [MGPT_MLP_OUT] = ".hook_mlp_out",
     [MGPT_RESID_POST] = ".hook_resid_post",
     [MGPT_FINAL] = "ln_final.hook_normalized",
+    [MGPT_HEAD_IN] = "mlm_head.ln.hook_normalized",
     [MGPT_LOGITS] = "logits",
 };
 _Static_assert(sizeof names / sizeof *names == MGPT_N_POINTS, "points and their names");
@@ -113,6 +114,8 @@ static int has_point(const pass *p, mgpt_point point)
         return m->layers[p->il].up.w != NULL;
     case MGPT_FINAL:
         return m->final_norm.kind != NORM_NONE;
+    case MGPT_HEAD_IN:
+        return m->head_dense.w != NULL;
     default:
         return 1;
     }
@@ -120,7 +123,7 @@ static int has_point(const pass *p, mgpt_point point)
 
 void tap_rows(pass *p, mgpt_point point, mat y)
 {
-    int is_out = point == MGPT_FINAL || point == MGPT_LOGITS, in_layer = names[point][0] == '.';
+    int is_out = point >= MGPT_FINAL, in_layer = names[point][0] == '.';
     int embeds = !in_layer && !is_out;
     for (size_t i = 0; has_point(p, point) && i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];

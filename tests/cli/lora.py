@@ -22,7 +22,7 @@ from split_gguf import parse  # noqa: E402
 LORA, GOLDEN = ROOT / "tests/fixtures/lora", ROOT / "tests/golden"
 BASES = {"gpt2": "gpt2", "gpt2_dora": "gpt2", "llama": "llama", "llama_pattern": "llama", "llama_tables": "llama",
          "llama_dora": "llama", "qwen2": "qwen2_sharded", "qwen2_plain": "qwen2_sharded", "qwen2_saved": "qwen2_sharded",
-         "phi3": "phi3_longrope", "gpt_neox": "gpt_neox", "falcon_new": "falcon_new", "smollm2_bf16": "smollm2_bf16", "gpt_bigcode": "gpt_bigcode", "bigcode_heads": "bigcode_heads"}
+         "phi3": "phi3_longrope", "gpt_neox": "gpt_neox", "falcon_new": "falcon_new", "smollm2_bf16": "smollm2_bf16", "gpt_bigcode": "gpt_bigcode", "bigcode_heads": "bigcode_heads", "modernbert_decoder": "modernbert_decoder"}
 def run(*words, text=None):
     return run_text(MGPT, *words, text=text)
 

@@ -30,7 +30,8 @@ TYPES = {"f32": (0, 1, 4), "f16": (1, 1, 2), "bf16": (30, 1, 2), "q4_0": (2, 32,
          "nvfp4": (40, 64, 36), "q1_0": (41, 128, 18), "q2_0": (42, 64, 18)}
 LAYERS, CONTEXT = 2, 8
 # Parts that some architectures of a bit have: a field of their rows in arch.c; bits after those of architectures.
-PARTS = {"SINKS": ("sinks", 1 << 40), "HEAD_GATES": ("gates", 1 << 41), "SANDWICH": ("sandwich", 1 << 42)}
+PARTS = {"SINKS": ("sinks", 1 << 40), "HEAD_GATES": ("gates", 1 << 41), "SANDWICH": ("sandwich", 1 << 42),
+         "DENSE_HEAD": ("dense_head", 1 << 43)}
 
 
 def text(s):
@@ -146,7 +147,8 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
         whole = len(dims) == 2 and dims[0] % TYPES[kind][1] == 0
         typed = kind if whole else "f16" if width > 8 else "f32"
         tensors += [("blk.%d.%s" % (i, name) if of_layer else name, dims, typed)
-                    for i, bit in enumerate(kinds) if required & bit or may & bit and (optional(name) or arch == "gemma4" and name.startswith("attn_k"))]
+                    for i, bit in enumerate(kinds) if not (bit & PARTS["DENSE_HEAD"][1] and i == 0 and name.startswith("attn_norm"))
+                    and (required & bit or may & bit and (optional(name) or arch == "gemma4" and name.startswith("attn_k")))]
     return gguf(entries, tensors)
 
 
@@ -191,7 +193,7 @@ def gguf_models(root):
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)
         needs = re.compile(r"output_norm|position|attn_qkv.weight|attn_kv_b" + (r"|attn_q\.weight" if arch in ("deepseek2", "minicpm3") else "")
-                           + ("|ffn_norm.weight" if arch in ("stablelm", "phimoe") else "")
+                           + ("|ffn_norm.weight" if arch in ("stablelm", "phimoe", "modernbert-decoder") else "")
                            if arch != "microgpt" else "position")
         yield arch + "-least", gguf_model(root, arch, needs.match, layers=1)
         for i, says in enumerate(SAYS):

@@ -103,7 +103,7 @@ def parts(model):
     inner = getattr(inner, "decoder", getattr(inner, "model", inner))
     layers = next(getattr(inner, name) for name in ("h", "blocks", "layers") if hasattr(inner, name))
     layers = [layer for layer in layers if not hasattr(layer, "cross_attn")]
-    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm", "layernorm", "embedding_norm"):
+    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm", "layernorm", "embedding_norm", "final_norm"):
         if hasattr(inner, name):
             return layers, getattr(inner, name)
     return layers, None
@@ -127,6 +127,9 @@ def watch(model, seen):
         layer.register_forward_hook(keep(f"blocks.{n}.hook_resid_post"))
     if final is not None:
         final.register_forward_hook(keep("ln_final.hook_normalized"))
+    head = getattr(getattr(model, "lm_head", None), "norm", None)  # ModernBERT
+    if head is not None:
+        head.register_forward_hook(keep("mlm_head.ln.hook_normalized"))
 
 
 def watch_qk(model, seen):
@@ -149,7 +152,8 @@ def watch_qk(model, seen):
         return out
 
     for n, layer in enumerate(layers):
-        attention, head_dim = layer.self_attn, layer.self_attn.head_dim
+        attention = getattr(layer, "self_attn", None) or layer.attn
+        head_dim = attention.head_dim
         for name in ("q", "k"):
             full = f"blocks.{n}.attn.hook_"
             getattr(attention, f"{name}_proj").register_forward_hook(keep(full + name))

@@ -184,7 +184,7 @@ static void check_layer(struct role_check *c, int i)
     int gated = trace_at(c->trace, MGPT_MLP_PRE_LINEAR, i)->data != NULL;
     int before = spec->row->norms <= NORMS_SHARED || spec->row->norms == NORMS_AROUND;
     int behind = spec->row->norms == NORMS_AFTER || spec->row->norms == NORMS_AROUND;
-    assert_int_equal(l.ln1 != MGPT_NO_NORM, before);
+    assert_int_equal(l.ln1 != MGPT_NO_NORM, before && (i > 0 || !spec->row->dense_head));
     assert_int_equal(l.ln2 != MGPT_NO_NORM, before);
     assert_int_equal(l.ln1_post != MGPT_NO_NORM, behind);
     assert_int_equal(l.ln2_post != MGPT_NO_NORM, behind);
@@ -239,8 +239,12 @@ TEST_ZOO(tensors_do_what_their_roles_say)
     if (final->data && n_layer)
         check_norm(&c, -1, MGPT_LN_FINAL, info.ln_final,
                    trace_at(c.trace, MGPT_RESID_POST, n_layer - 1), final);
+    mgpt_tensor t;
+    mgpt_point read =
+        has_role(s->model, MGPT_W_HEAD, 0, MGPT_WEIGHT, &t) ? MGPT_HEAD_IN : MGPT_FINAL;
+    assert_int_equal(read == MGPT_HEAD_IN, trace_at(c.trace, MGPT_HEAD_IN, -1)->data != NULL);
     if (info.logit_softcap == 0)
-        check_product(&c, -1, MGPT_W_U, MGPT_FINAL, MGPT_LOGITS, (double)info.logit_scale, 0);
+        check_product(&c, -1, MGPT_W_U, read, MGPT_LOGITS, (double)info.logit_scale, 0);
     assert_true(c.done >= 4 * n_layer);
     mgpt_session_free(session);
     trace_free((struct trace *)(uintptr_t)c.trace);

@@ -39,6 +39,17 @@ def test_stacks_add_up(root, name):
     assert np.allclose(parts + shift, logits[..., 5] - logits[..., 6], atol=2e-5 * np.abs(logits).max())
 
 
+def test_logits_that_are_no_sum(root):
+    """ModernBERT: the head reads the norm of an activation. The stream is a sum of its parts, a logit is not."""
+    model = mgpt.Model(root / "tests/golden/modernbert_decoder")
+    _, cache = model.run_with_cache([1, 2, 3, 4])
+    stack = cache.decompose_resid()
+    assert np.allclose(stack.sum(0), cache["resid_post", -1], atol=1e-5)
+    assert cache["mlm_head.ln.hook_normalized"].shape == (4, 24)
+    with pytest.raises(mgpt.Error, match=r"logits are no sum over parts: a matrix and an activation are before the head \(modernbert-decoder\)"):
+        cache.logit_attrs(stack, 5)
+
+
 def test_layers_with_other_heads(root):
     """Laguna: layer 0 has four heads, the others have six. Gemma 4: heads of two widths. Stacks of all layers are refused in words."""
     model = mgpt.Model.from_pretrained(root / "tests/golden/laguna")

@@ -33,7 +33,7 @@ from fresh_latent import axk1, deepseek_v2, deepseek_v3, indexed, latent, minicp
 from fresh_gates import afmoe, beam, gemma4, laguna, lfm3, mimo  # noqa: E402
 from fresh_mixtures import cohere2_moe, dbrx, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
 from fresh_mixtures import routed, sparse, without  # noqa: E402
-from fresh_more import cohere_compass, ctrl  # noqa: E402
+from fresh_more import cohere_compass, ctrl, modernbert  # noqa: E402
 from fresh_neox import neox, neox_japanese  # noqa: E402
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES  # noqa: E402
 
@@ -259,7 +259,7 @@ TYPES = {
         hidden_act=d.of(['silu'] * 9 + ['gelu']), **d.bias('attention_bias'))),
     'mllama_text_model': plain(hf.MllamaTextConfig, more=lambda d: dict(
         cross_attention_layers=d.of([None, [], [1], [0, 2]]), tie_word_embeddings=False)),
-    'cohere_compass_text': cohere_compass,
+    'cohere_compass_text': cohere_compass, 'modernbert-decoder': modernbert,
     'arcee': plain(hf.ArceeConfig, more=lambda d: dict(
         hidden_act=d.act('relu2'), **d.bias('attention_bias', 'mlp_bias'))),
     'nemotron': plain(hf.NemotronConfig, wide=True, more=lambda d: partial(d, 'attention_bias', 'mlp_bias')),

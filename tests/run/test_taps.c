@@ -20,7 +20,8 @@ TEST(point_names)
         "blocks.12.hook_attn_out blocks.12.hook_resid_mid blocks.12.ln2.hook_normalized "
         "blocks.12.mlp.hook_pre blocks.12.mlp.hook_pre_linear blocks.12.mlp.hook_post "
         "blocks.12.mlp.hook_router_scores blocks.12.mlp.hook_expert_weights "
-        "blocks.12.hook_mlp_out blocks.12.hook_resid_post ln_final.hook_normalized logits";
+        "blocks.12.hook_mlp_out blocks.12.hook_resid_post ln_final.hook_normalized "
+        "mlm_head.ln.hook_normalized logits";
     const char *name = all;
     char buf[64];
     for (int p = 0; p < MGPT_N_POINTS; p++) {
@@ -74,6 +75,7 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
     has[MGPT_RESID_MID] = !choice_of(s->parallel, s->row->parallel);
     has[MGPT_MLP_PRE_LINEAR] = s->row->gated;
     has[MGPT_GATES] = toy_gates(s, 0) > 0;
+    has[MGPT_HEAD_IN] = s->row->dense_head;
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
         for (int layer = -1; layer < s->n_layer; layer++) {
@@ -190,26 +192,32 @@ static void check_stop(mgpt_session *session, const int32_t *tokens, struct stop
     mgpt_session_free(fork);
 }
 
-TEST(a_tap_stops_the_call)
+static void check_stops(size_t zoo, uint64_t absent)
 {
-    struct subject s = subject_zoo(ZOO_LLAMA_DIALECT); /* has all points but five */
+    struct subject s = subject_zoo(zoo);
     mgpt_session *session = subject_session(s.model, 4, 0);
-    float logits[64], next[64];
+    float logits[80], next[80];
     subject_feed(session, s.tokens, 6);
     memcpy(next, mgpt_logits(session), s.n_vocab * sizeof *next);
     assert_int_equal(mgpt_sync(session, s.tokens, 5, NULL), MGPT_OK);
     memcpy(logits, mgpt_logits(session), s.n_vocab * sizeof *logits);
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
-        if (p == MGPT_POS_EMBD || p == MGPT_FINAL || p == MGPT_GATES || p == MGPT_ROUTER_SCORES ||
-            p == MGPT_EXPERT_WEIGHTS)
-            continue;
-        for (int pos = 5; pos <= 9; pos += 4)
+        for (int pos = 5; pos <= 9 && !(absent & MGPT_POINT_BIT(p)); pos += 4)
             check_stop(session, s.tokens, (struct stopper){(mgpt_point)p, inside ? 0 : -1, pos, 0},
                        logits, next, s.n_vocab);
     }
     mgpt_session_free(session);
     subject_free(&s);
+}
+
+TEST(a_tap_stops_the_call)
+{
+    const uint64_t both = MGPT_POINT_BIT(MGPT_POS_EMBD) | MGPT_POINT_BIT(MGPT_GATES) |
+                          MGPT_POINT_BIT(MGPT_ROUTER_SCORES) | MGPT_POINT_BIT(MGPT_EXPERT_WEIGHTS);
+    check_stops(ZOO_LLAMA_DIALECT,
+                both | MGPT_POINT_BIT(MGPT_FINAL) | MGPT_POINT_BIT(MGPT_HEAD_IN));
+    check_stops(ZOO_MODERNBERT, both);
 }
 
 /* A tap that tries to change `about`, a session that is running: each call is refused, reading is
@@ -360,8 +368,8 @@ static int count_rows(const mgpt_value *value, void *user)
 TEST(each_point_alone)
 {
     enum { N = 11 };
-    struct subject s = subject_zoo(ZOO_GPT2);
     for (int p = 0; p < MGPT_N_POINTS; p++) {
+        struct subject s = subject_zoo(p == MGPT_HEAD_IN ? ZOO_MODERNBERT : ZOO_GPT2);
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
         size_t rows = 0, each = inside ? (size_t)s.m->spec.n_layer : 1;
         mgpt_session *session = subject_session(s.model, 4, 0);
@@ -373,8 +381,8 @@ TEST(each_point_alone)
         if (rows != each * N)
             fail_msg("point %d alone: %zu rows, expected %zu", p, rows, each * N);
         mgpt_session_free(session);
+        subject_free(&s);
     }
-    subject_free(&s);
 }
 
 /* One thread has scores for one block of rows: a tap of them needs those of all heads of a block of queries. */

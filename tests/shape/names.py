@@ -50,14 +50,14 @@ def cut_declarations(files):
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs, what every key and damaged file comes to; the plan had 52,000
 BUDGET = (
     ('src', ('src/', 'include/'), 31050),
-    ('convert', ('tools/convert/',), 28690),
-    ('check', ('tools/check/',), 17300),
+    ('convert', ('tools/convert/',), 28700),
+    ('check', ('tools/check/',), 17330),
     ('lab', ('tools/lab/',), 13568),
     ('repl', ('tools/repl/',), 8430),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
-    ('rest of tools', ('tools/',), 39020),
-    ('tests', ('tests/',), 89692),
+    ('rest of tools', ('tools/',), 39040),
+    ('tests', ('tests/',), 89814),
 )
 
 

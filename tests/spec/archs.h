@@ -48,6 +48,8 @@ static const struct arch {
     {" biogpt ", "gelu_erf", .layer_norm = 1, .embd_root = 1},
     {" starcoder2 ", "gelu_tanh", .layer_norm = 1, .pairs = 2},
     {" stablelm ", "silu", .layer_norm = 1, .pairs = 2},
+    {" modernbert-decoder ", "gelu_erf", .layer_norm = 1, .embd_norm = 1, .pairs = 2,
+     .full_every = 3, .full_first = 1, .local_base = 10000},
     {" gptneox falcon ", "gelu_erf", .layer_norm = 1, .parallel = 1, .pairs = 2},
     {" phi2 ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 2},
     {" gptj ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 1},

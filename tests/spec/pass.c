@@ -318,7 +318,8 @@ static void scale_by_depth(float *x, float *y, double k)
 static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
 {
     float *h = floats(E), *o = floats(H * (D + DV)), *out = floats(E), *m = floats(E);
-    int inputs = !a->no_input_norms, parallel = (int)real("use_parallel_residual", a->parallel);
+    int inputs = !a->no_input_norms && !part(-1, "cls", "weight")->at,
+        parallel = (int)real("use_parallel_residual", a->parallel);
     int one_norm = parallel && !part(l, "ffn_norm", "weight")->at;
     int two = part(l, "attn_norm_2", "weight")->at != NULL; /* Falcon: attention's own */
     int conv = part(l, "shortconv.conv", "weight")->at != NULL;
@@ -367,12 +368,24 @@ static void embed(float *x, size_t token, size_t pos)
     norm(-1, a->embd_norm_last ? "" : "token_embd_norm", x, x, E, E, always);
 }
 
+/* The head of ModernBERT reads norm(act(W x)). */
+static void make_head_input(float *x)
+{
+    float *h = floats(E), c[4] = {0};
+    size_t n = part(-1, "cls", "weight")->at ? E : 0;
+    matmul(-1, "cls", 0, h, n, x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = activation(act, h[i], c);
+    norm(-1, "cls.norm", x, x, E, E, 0);
+}
+
 static void unembed(float *logits, float *x)
 {
     float cap = (float)real("final_logit_softcapping", a->caps[1]);
     double by = real("logit_scale", a->minicpm ? (double)E / 256 : 1);
     norm(-1, a->embd_norm_last ? "token_embd_norm" : "output_norm", x, x, E, E,
          (int)value_of(find("mgpt.final_norm"), !a->no_final_norm));
+    make_head_input(x);
     matmul(-1, "output", 0, logits, V, x);
     for (size_t i = 0; i < V; i++) {
         logits[i] *= (float)(a->divides ? 1 / by : by);

@@ -65,7 +65,7 @@ struct answer told_answer(struct told *t, struct trace *trace, const struct toy 
     list_hooks(t, -1, MGPT_EMBD, MGPT_EMBD_NORM, without);
     for (int layer = 0; layer < n_layer; layer++)
         list_hooks(t, layer, MGPT_RESID_PRE, MGPT_RESID_POST, without);
-    list_hooks(t, -1, MGPT_FINAL, MGPT_FINAL, without);
+    list_hooks(t, -1, MGPT_FINAL, MGPT_HEAD_IN, without);
     return (struct answer){.tokens = tokens,
                            .n = n,
                            .n_vocab = (size_t)m->spec.n_vocab,

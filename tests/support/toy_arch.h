@@ -74,7 +74,8 @@ struct toy_arch {
     double glu_limit;  /* where the file has no key; 0: none */
     double up_more;    /* the same */
     double expert_jitter; /* the same */
-    int rms_key;          /* the key of LayerNorm's epsilon is RMSNorm's */
+    int dense_head; /* a matrix, an activation and a norm before the head; none in layer 0's attention */
+    int rms_key; /* the key of LayerNorm's epsilon is RMSNorm's */
 };
 
 /* NULL: unknown. */

@@ -321,7 +321,7 @@ static void add_layer(struct toy *m, int layer)
     enum toy_norms norms = s->row->norms;
     int E = s->n_embd;
     char name[80];
-    if (norms != NORMS_AFTER && norms != NORMS_RESIDUAL)
+    if (norms != NORMS_AFTER && norms != NORMS_RESIDUAL && !(s->row->dense_head && layer == 0))
         add_layer_norm(m, layer, "attn_norm");
     if (toy_convolves(s, layer)) {
         add_convolution(m, layer);
@@ -378,6 +378,12 @@ void toy_add_tensors(struct toy *m)
         add_layer(m, layer);
     if (s->final_norm != TOY_NO)
         add_norm(m, s->row->last_norm ? s->row->last_norm : "output_norm");
+    if (s->row->dense_head) {
+        toy_add(m, "cls.weight", s->type, s->n_embd, s->n_embd, 0, 1.5 / sqrt(s->n_embd));
+        if (s->biases)
+            toy_add(m, "cls.bias", TOY_F32, s->n_embd, 0, 0, 0.5);
+        add_norm(m, "cls.norm");
+    }
     if (!s->tied)
         toy_add(m, "output.weight", s->type, s->n_embd, s->n_vocab, 0, 1.5 / sqrt(s->n_embd));
     if (s->head_bias)

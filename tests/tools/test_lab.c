@@ -116,11 +116,11 @@ TEST(every_model)
         check_lab_logits(&o, LAB_SHOWN, N);
         check_lab_values(&o);
         if (strcmp(toy_zoo[zoo].arch, "gpt1") != 0 && strcmp(toy_zoo[zoo].arch, "gemma4") != 0 &&
-            strcmp(toy_zoo[zoo].arch, "beam") != 0)
+            strcmp(toy_zoo[zoo].arch, "beam") != 0 && !strstr(toy_zoo[zoo].arch, "modernbert"))
             check_lab_dla(&o, 2, 1);
         else
-            assert_null(
-                lab_dla(LAB_SHOWN, 2, 1)); /* the residual is normed or scaled: not attributed */
+            assert_null(lab_dla(
+                LAB_SHOWN, 2, 1)); /* the residual is normed or scaled, or the head is not linear */
         assert_int_equal(lab_run(LAB_SHOWN, o.tokens, 3), MGPT_OK); /* back */
         check_lab_logits(&o, LAB_SHOWN, 3);
         close_lab(&o);

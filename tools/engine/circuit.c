@@ -216,6 +216,11 @@ static int read_logits_of(const struct circuit_run *r, const float *way)
     struct circuit *c = r->c;
     mgpt_tensor head;
     size_t E = (size_t)r->info.n_embd;
+    if (mgpt_find_role(r->model, MGPT_W_HEAD, 0, MGPT_WEIGHT, &head, NULL) == MGPT_OK)
+        return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "logits: a matrix and an activation are before this model's head (%s), "
+                       "which is not supported",
+                       r->info.arch);
     float *u = mem_new(2 * E, sizeof *u), *gain = u + E;
     int status =
         u ? read_gain(r, MGPT_LN_FINAL, gain) : err_memory(r->err, "a circuit", E * sizeof *u);

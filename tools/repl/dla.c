@@ -382,6 +382,11 @@ int dla_run(struct dla *d, const mgpt_model *model, int32_t token, int32_t other
                        "attribution: this model normalises the residual stream itself (%s), which "
                        "is not supported",
                        w.info.arch);
+    if (mgpt_find_role(model, MGPT_W_HEAD, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "attribution: a matrix and an activation are before this model's head (%s), "
+                       "which is not supported",
+                       w.info.arch);
     size_t n = E * (3 + d->n_head) + 2 * d->n_layer;
     double *memory = mem_new(n, sizeof *memory);
     float *rows = mem_new(widest + 2 * E, sizeof *rows);

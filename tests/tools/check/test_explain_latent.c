@@ -107,6 +107,64 @@ TEST(depth)
     assert_int_equal(missed, 0);
 }
 
+static const struct toy_spec bert = {.label = "modernbert",
+                                     .arch = "modernbert-decoder",
+                                     .n_layer = 3,
+                                     .n_embd = 24,
+                                     .n_head = 3,
+                                     .n_head_kv = 3,
+                                     .n_ff = 30,
+                                     .n_ctx = 40,
+                                     .n_vocab = 60,
+                                     .window = 9,
+                                     .pattern = "fww",
+                                     .rope_base = 1000,
+                                     .biases = 1,
+                                     .eps = 1e-5,
+                                     .seed = 49};
+
+static void bare_head(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->dense_head = 0;
+}
+
+static void linear_head(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->dense_head = 2;
+}
+
+static void unnormed_head(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->dense_head = 3;
+}
+
+static void one_rope(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    for (size_t i = 1; i < spec->n_layer; i++)
+        layers[i].freq = layers[0].freq;
+}
+
+TEST(dense_head)
+{
+    static const char before[] = "mlm_head.ln.hook_normalized";
+    static const struct bug bugs[] = {
+        {"bare head", &bert, NULL, "logits", "no matrix, activation and norm between", BY_LOGITS,
+         .differs = bare_head},
+        {"linear head", &bert, NULL, before, "no activation before the head", BY_LOGITS,
+         .differs = linear_head},
+        {"unnormed head", &bert, NULL, before, "no norm between the activation and the head",
+         BY_LOGITS, .differs = unnormed_head},
+        {"one rope", &bert, NULL, "blocks.1.attn.hook_rot_q", "the rope base of the others",
+         BY_LOGITS, .differs = one_rope}};
+    size_t missed = 0;
+    for (size_t i = 0; i < COUNT(bugs); i++)
+        missed += planted_missed(&bugs[i], 0);
+    assert_int_equal(missed, 0);
+}
+
 TEST(latent_attention)
 {
     static const char q[] = "blocks.0.attn.hook_q", scores[] = "blocks.0.attn.hook_attn_scores";

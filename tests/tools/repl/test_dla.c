@@ -93,12 +93,14 @@ static int check_sum(size_t zoo, int32_t token, int32_t other)
     return !isnan(logit);
 }
 
-/* Models whose residual is more than the sum of what their parts add. */
+/* Models whose residual is more than the sum of what their parts add, or whose logits are no products with it. */
 static const char *why_refused(size_t zoo)
 {
     const char *arch = toy_zoo[zoo].arch;
     if (toy_zoo[zoo].out_scales || strcmp(arch, "beam") == 0)
         return "change the residual stream besides adding to it";
+    if (strcmp(arch, "modernbert-decoder") == 0)
+        return "a matrix and an activation are before this model's head";
     return strcmp(arch, "gpt1") == 0 ? "normalises the residual stream itself" : NULL;
 }
 
@@ -113,7 +115,7 @@ TEST(parts_add_up)
         n_compared += (size_t)check_sum(i, 1, 0);
         n_compared += (size_t)check_sum(i, toy_zoo[i].n_vocab - 1, DLA_MEAN);
     }
-    assert_true(n_compared > 2 * ZOO_SIZE - 24); /* seven are left out, five cap their logits */
+    assert_true(n_compared > 2 * ZOO_SIZE - 30); /* ten are left out, five cap their logits */
 }
 
 /* y = gain * (c - mean c) / deviation of x: a norm of x with its scale frozen, of a part c of x. In

@@ -135,7 +135,7 @@ static int judge(const struct locate_at *at, size_t n, double bound, double *nms
 static int locate_is_norm(mgpt_point point)
 {
     return point == MGPT_ATTN_IN || point == MGPT_MLP_IN || point == MGPT_EMBD_NORM ||
-           point == MGPT_FINAL;
+           point == MGPT_FINAL || point == MGPT_HEAD_IN;
 }
 
 /* The value that is computed from a norm's or from the embedding's, or NULL: others follow. */
@@ -253,7 +253,7 @@ struct locate_layers locate_layers(const struct locate *l, int n_layer)
     struct ref_hook good = l->hooks[l->last_good].hook;
     if (good.layer >= 0)
         layers.from = good.layer + (good.point == MGPT_RESID_POST);
-    else if (good.point == MGPT_FINAL)
+    else if (good.point == MGPT_FINAL || good.point == MGPT_HEAD_IN)
         layers.from = n_layer;
     return layers;
 }

@@ -37,6 +37,7 @@ static const char *const stages[] = {
     [MGPT_MLP_OUT] = "the product with ffn_down",
     [MGPT_RESID_POST] = "the sum of residual and MLP",
     [MGPT_FINAL] = "the final norm (output_norm)",
+    [MGPT_HEAD_IN] = "the matrix before the head (cls), its activation or its norm",
     [MGPT_LOGITS] = "the product with the head (output, or token_embd)",
 };
 _Static_assert(sizeof stages / sizeof *stages == MGPT_N_POINTS, "points and their stages");
@@ -50,8 +51,10 @@ const char *locate_stage(mgpt_point point)
  * follows them. */
 static void describe_stage(const struct locate *l, const mgpt_model *model, char *text, size_t cap)
 {
-    static const char *const then[] = {
-        [MGPT_FINAL] = ", or the final norm", [MGPT_LOGITS] = ", the final norm or the head"};
+    static const char *const then[] = {[MGPT_FINAL] = ", or the final norm",
+                                       [MGPT_HEAD_IN] =
+                                           ", the final norm or what is before the head",
+                                       [MGPT_LOGITS] = ", the final norm or the head"};
     mgpt_info info;
     struct ref_hook bad = l->hooks[l->first_bad].hook, good = {.layer = -1};
     mgpt_get_info(model, &info, NULL);

@@ -31,6 +31,7 @@ static const struct {
     {MGPT_W_DOWN, NO_ROLE, MGPT_MLP_OUT, MGPT_MLP_POST},
     {MGPT_LN2_POST, NO_ROLE, MGPT_MLP_OUT, NO_INPUT},
     {MGPT_LN_FINAL, NO_ROLE, MGPT_FINAL, NO_INPUT},
+    {MGPT_LN_HEAD, NO_ROLE, MGPT_HEAD_IN, NO_INPUT},
     {MGPT_W_U, NO_ROLE, MGPT_LOGITS, MGPT_FINAL},
     {MGPT_W_E, NO_ROLE, MGPT_LOGITS, MGPT_FINAL}, /* a tied head */
 };
@@ -97,6 +98,9 @@ int stage_product(struct stage_product *p, const mgpt_model *m, struct ref_hook 
         if (stages[i].point != hook.point || stages[i].input == NO_INPUT)
             continue;
         *p = (struct stage_product){.role = stages[i].role, .input = stages[i].input};
+        if (p->input == MGPT_FINAL &&
+            stage_tensor(m, hook.layer, MGPT_W_HEAD, ".weight", p->name, &p->tensor))
+            p->input = MGPT_HEAD_IN;
         int there = stage_tensor(m, hook.layer, p->role, ".weight", p->name, &p->tensor);
         if (!there && stages[i].fused >= 0) {
             p->role = stages[i].fused;

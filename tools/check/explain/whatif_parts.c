@@ -112,7 +112,8 @@ int edit_given(struct whatif *w, const struct whatif_edit *e, int layer)
         const char *stem;
         int layer_of = oracle_layer_of(t->name, &stem), first = layer_of < 0 ? 0 : layer_of;
         int role = oracle_role_of(w->model, layer_of, stem, strcspn(stem, "."));
-        int after = role == MGPT_W_U || role == MGPT_LN_FINAL; /* the layers */
+        int after = role == MGPT_W_U || role == MGPT_LN_FINAL || role == MGPT_W_HEAD ||
+                    role == MGPT_LN_HEAD; /* the layers */
         w->begins = after || first > w->begins ? w->begins : first;
     }
     return 1;

@@ -248,7 +248,9 @@ struct oracle_spec {
     int n_input;                      /* width of each layer's input; 0: none */
     int layer_norm;                   /* the mean is removed */
     int embd_norm, final_norm, gated; /* final_norm: how often */
-    int final_shown;                  /* MGPT_FINAL fires also without a final norm */
+    const char *head_act;             /* activation of the matrix before the head */
+    int dense_head;  /* 1: there is one, with a norm. For --explain: 2 not activated, 3 no norm */
+    int final_shown; /* MGPT_FINAL fires also without a final norm */
     enum oracle_qk qk_norm;
     int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */
     int shift;       /* added to every position, not below 0 */

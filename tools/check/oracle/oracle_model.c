@@ -305,6 +305,8 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
                                  .bias_of_scores = m->arch->bias_of_scores,
                                  .half_shared = m->arch->half_shared,
                                  .residual_by_depth = m->arch->residual_by_depth,
+                                 .dense_head = m->head_dense.w != NULL,
+                                 .head_act = act_name(m->act),
                                  .expert_groups = m->expert_groups,
                                  .expert_groups_used = m->expert_groups_used,
                                  .query_context = m->query_context,

@@ -15,11 +15,9 @@ static const struct oracle_spec *spec_of_norm(const struct oracle *o, int role)
 {
     static const struct {
         int role, where;
-    } norms[] = {{MGPT_LN_FINAL, ORACLE_NORM_FINAL},
-                 {MGPT_LN_EMBD, ORACLE_NORM_EMBD},
-                 {MGPT_LN1_POST, ORACLE_NORM_POST_ATTN},
-                 {MGPT_LN2_POST, ORACLE_NORM_POST_MLP},
-                 {MGPT_LN2, ORACLE_NORM_MLP}};
+    } norms[] = {{MGPT_LN_FINAL, ORACLE_NORM_FINAL},    {MGPT_LN_HEAD, ORACLE_NORM_FINAL},
+                 {MGPT_LN_EMBD, ORACLE_NORM_EMBD},      {MGPT_LN1_POST, ORACLE_NORM_POST_ATTN},
+                 {MGPT_LN2_POST, ORACLE_NORM_POST_MLP}, {MGPT_LN2, ORACLE_NORM_MLP}};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (norms[i].role == role)
             return oracle_norm_spec(o, norms[i].where);

@@ -30,7 +30,7 @@ static int is_known(const char *arch)
 {
     return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt helium vaultgemma "
                                          "persimmon hyperclovax flint kolibri1 lfm3 beam "
-                                         "cohere_compass ");
+                                         "cohere_compass modernbert-decoder ");
 }
 
 /* llama.cpp's period of layers with a window, the last one without, where it is its own and no key; 0:

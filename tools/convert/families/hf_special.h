@@ -71,6 +71,7 @@ void hf_set_local_rope(struct hf_model *m, const struct hf_rope *local);
 
 hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan;
 hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_lfm3, hf_opt, hf_gptj, hf_ministral3;
+hf_step_fn hf_modernbert, hf_put_modernbert;             /* hf_windows.c */
 hf_step_fn hf_gemma4, hf_put_resting_pairs, hf_put_lfm3; /* hf_gemma4.c */
 hf_step_fn hf_sequential, hf_bigcode, hf_falcon, hf_gpt1, hf_ctrl, hf_gpt_neo, hf_qwen2_moe,
     hf_apertus1p5, hf_mllama;

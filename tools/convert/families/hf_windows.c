@@ -4,7 +4,9 @@
  * not those of the architecture's period, a key of ours names each layer's.
  */
 #include "convert/families/hf_special.h"
+#include "model/arch.h"
 
+#include <math.h>
 #include <string.h>
 
 int32_t *hf_windows(struct hf_model *m)
@@ -45,6 +47,13 @@ int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
     return hf_layer_kind(m, i, (const char *const[3]){yes, no}) == 0;
 }
 
+/* Whether layer i has a window where all but the last, or by the architecture the first, of each `period` have one. */
+static int is_windowed(const struct hf_model *m, uint32_t i, uint32_t period)
+{
+    size_t full = arch_find(m->family->arch, strlen(m->family->arch))->full_first;
+    return (i + 1) % period != full % period;
+}
+
 void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first)
 {
     struct ckpt_hparams *hp = &m->c->hp;
@@ -52,12 +61,12 @@ void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first)
     uint32_t full_every = m->family->full_every;
     int usual = full_every > 0, some = full_every > 0;
     int32_t *windows = hf_windows(m);
-    hp->window = window_of(m);
+    hp->window = hp->window ? hp->window : window_of(m);
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         int windowed = by_type ? hf_layer_is(m, i, "sliding_attention", "full_attention")
-                               : i >= first && (period == 0 || (i + 1) % period);
+                               : i >= first && (period == 0 || is_windowed(m, i, period));
         windows[i] = windowed ? (int32_t)hp->window : 0;
-        usual = usual && windowed == ((i + 1) % full_every != 0);
+        usual = usual && windowed == is_windowed(m, i, full_every);
         some = some || windowed;
     }
     if (some && hp->window == 0)
@@ -75,7 +84,7 @@ void hf_window_flags(struct hf_model *m)
     uint32_t full_every = m->family->full_every;
     uint8_t *flags = ckpt_new(m->c, (size_t)hp->n_layer + 1, sizeof *flags);
     for (uint32_t i = 0; i < hp->n_layer; i++)
-        flags[i] = hp->windows ? hp->windows[i] > 0 : full_every && (i + 1) % full_every != 0;
+        flags[i] = hp->windows ? hp->windows[i] > 0 : full_every && is_windowed(m, i, full_every);
     hp->windowed = hp->windows || full_every ? flags : NULL;
     hp->windows = NULL;
 }
@@ -148,4 +157,40 @@ void hf_used_windows(struct hf_model *m)
     hf_layer_windows(m, 0, used ? first : UINT32_MAX);
     if (!used && m->c->hp.window)
         hf_stop(m, "layer_types: sliding_attention, but use_sliding_window is false");
+}
+
+/* Biases of ModernBERT's decoder: each is there exactly where its key says so. */
+static const struct {
+    const char *key, *bias;
+    int absent;
+} bert_biases[] = {{"norm_bias", "final_norm.bias", 0},
+                   {"classifier_bias", "lm_head.dense.bias", 0},
+                   {"decoder_bias", "decoder.bias", 1}};
+
+/* Its window is half of local_attention, in all layers but every third from the first on; where sliding_window says
+ * otherwise, transformers 4 and 5 differ. One activation is the MLPs' and the head's. */
+void hf_modernbert(struct hf_model *m)
+{
+    static const struct hf_rope_keys keys = {"local_rope_theta", "partial_rotary_factor", NAN, 1};
+    struct ckpt_hparams *hp = &m->c->hp;
+    int given = json_object_get(m->cfg.text, "local_attention") != NULL; /* null is none */
+    hp->window = hf_count(m, "local_attention", given ? -1 : 128, 2, INT32_MAX) / 2;
+    if (hf_count(m, "sliding_window", hp->window, 0, INT32_MAX) != hp->window)
+        hf_stop(m, "sliding_window: expected %u, half of local_attention", hp->window);
+    hf_layer_windows(m, hf_count(m, "global_attn_every_n_layers", 3, 1, INT32_MAX), 0);
+    hp->rope_base_local = (float)hf_local_rope(m, &keys).theta;
+    for (size_t i = 0; i < 3; i++)
+        hf_get(m, bert_biases[i].key); /* read: in hf_put_modernbert */
+    if (strcmp(hf_word(m, "classifier_activation", "gelu"),
+               hf_word(m, "hidden_activation", "gelu")) != 0)
+        hf_stop(m, "classifier_activation: another one than hidden_activation is not supported");
+}
+
+void hf_put_modernbert(struct hf_model *m)
+{
+    for (size_t i = 0; i < 3; i++)
+        if (hf_on(m, bert_biases[i].key, bert_biases[i].absent) !=
+            (state_find(&m->state, bert_biases[i].bias) != NULL))
+            hf_stop(m, "%s: does not fit the tensors (%s)", bert_biases[i].key,
+                    bert_biases[i].bias);
 }

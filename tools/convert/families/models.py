@@ -19,9 +19,9 @@ SHAPES = {
     'inp_gate': 'IE', 'proj': 'EI', 'post_norm': 'E', 'layer_output_scale.weight': 'O',
     'attn_sinks.weight': 'A', 'attn_output.bias': 'E',
     'layer_output_norm': 'E', 'per_layer_token_embd': 'VJ', 'per_layer_model_proj': 'JE', 'per_layer_proj_norm': 'I',
-    'output_norm': 'E', 'output.bias': 'V'}
+    'output_norm': 'E', 'cls': 'EE', 'cls.norm': 'E', 'output.bias': 'V'}
 OF_MODEL = ('token_embd', 'position_embd', 'token_embd_norm', 'per_layer_token_embd', 'per_layer_model_proj',
-            'per_layer_proj_norm', 'output_norm', 'output.bias')  # the others are of layers
+            'per_layer_proj_norm', 'output_norm', 'cls', 'cls.norm', 'output.bias')  # the others are of layers
 OF_RESIDUAL = [name for name, shape in SHAPES.items() if name.endswith(('norm', 'norm_2')) and shape == 'E']
 LETTERS = 'EVTFQKPHAGLRBCDUWZMIJO'
 

@@ -81,7 +81,7 @@ const HomeCell = (() => {
         if (w === 'wv' && !HomeData.tensor('wv', e.layer)) w = 'wk'; // Gemma 4: values are the keys before their norm
         if (source === 'h2' && !HomeData.hook(e.layer, HOOK.h2)) source = 'h';
         if (source === 'fin' && !HomeData.hook(-1, HOOK.fin)) source = 'x';
-        const x = source === 'x' ? streamEnd(e.r) : row(e.layer, HOOK[source], e.r);
+        const x = source === 'x' ? streamEnd(e.r) : row(e.layer, source === 'fin' ? HomeData.headInput() : HOOK[source], e.r);
         linear(e, w, idOf(e.layer, source), x, e.m.ids ? e.m.ids[e.c] : e.c);
         e.names = [{ h: 'norm h', h2: 'norm h', z: 'mixed z', post: 'neuron', fin: 'norm h', x: 'stream x' }[source], HomeLabels.symbolOf(w, e.layer)];
         if (e.terms && !Exact.same(e.sum, e.value)) (e.part === 'v' && Engine.info.value_scale === 1 ? levelledHead : scaled)(e, x, w);
@@ -186,7 +186,16 @@ const HomeCell = (() => {
 
     const NORMS = { h: ['attn_norm_2', 'attn_norm'], h2: ['post_attention_norm', 'attn_norm', 'ffn_norm', 'attn_output_norm'], fin: ['output_norm', 'token_embd_norm'] };
 
+    // ModernBERT: the head has a matrix, an activation and a norm of its own.
+    function headNormed(e) {
+        region(e, 'x', e.r);
+        Object.assign(e, { sum: e.value, sumName: 'after the norm', code: 'h = head_input(p, h);', eq: `h = norm(${HomeLabels.act()}(W · norm x))`,
+            say: 'What the head reads: the normalised stream, through a matrix, an activation and a norm of the head’s own.' });
+        unknown(e, 'This page does not compute that matrix and that activation.');
+    }
+
     function normed(e) {
+        if (e.part === 'fin' && e.m.hook !== HOOK.fin) return headNormed(e);
         const layer = e.layer, half = e.part === 'h2' && HomeData.hook(layer, 'hook_resid_mid'), id = idOf(layer, half ? 'mid' : 'x');
         const x = e.part === 'fin' ? streamEnd(e.r) : row(layer, half ? 'hook_resid_mid' : 'hook_resid_pre', e.r);
         region(e, id, e.r);

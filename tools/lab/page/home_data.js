@@ -131,6 +131,9 @@ const HomeData = (() => {
     const nameOf = (layer, name) => (layer < 0 ? name : `blocks.${/attn.hook_(rot_k|[kv])$/.test(name) ? Engine.info.kv_from[layer] : layer}.${name}`);
     const hook = (layer, name) => App.tensor(nameOf(layer, name), lane);
 
+    // What the head reads: ModernBERT's has a matrix, an activation and a norm of its own.
+    const headInput = () => (hook(-1, 'mlm_head.ln.hook_normalized') ? 'mlm_head.ln.hook_normalized' : 'ln_final.hook_normalized');
+
     // Queries or keys of a layer as scores read them: turned, where they are turned.
     const compared = (part, layer) => hook(layer, `attn.hook_rot_${part}`) || hook(layer, `attn.hook_${part}`);
 
@@ -160,5 +163,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { kept, named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, compared, has, heads, lender, width, attends, allHeads, flatRow, layerRow, streamStart, inLane, once, get lane() { return lane; } };
+    return { kept, named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, headInput, compared, has, heads, lender, width, attends, allHeads, flatRow, layerRow, streamStart, inLane, once, get lane() { return lane; } };
 })();

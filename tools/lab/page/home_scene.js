@@ -185,7 +185,7 @@ const HomeScene = (() => {
             const rows = Array.from({ length: s.T }, (_, r) => HomeData.streamStart(r));
             p.values('x', -1, 'hook_embed', at.s, HY, { get: (r, c) => rows[r][c] });
         }
-        p.values('fin', -1, 'ln_final.hook_normalized', at.hx, HY);
+        p.values('fin', -1, HomeData.headInput(), at.hx, HY);
         p.weights('wu', -1, lx, HY - 4.4 * u - s.D, { cw, ...ids });
         const t = HomeData.hook(-1, 'logits'), V = Engine.info.vocab;
         p.values('lg', -1, 'logits', lx, HY, { cw, cols: s.ids.length, ids: s.ids, get: (r, c) => t.data[r * V + s.ids[c]] });

@@ -22,7 +22,7 @@ KV_TYPES = {"auto": 0, "f32": 1, "f16": 2, "q8_0": 3}
 
 # Points of the forward pass (mgpt_point) by name; the names of TransformerLens come from the library.
 POINTS = ("EMBD POS_EMBD EMBD_NORM RESID_PRE ATTN_IN Q K V ROT_Q ROT_K SCORES WEIGHTS GATES HEADS ATTN_OUT RESID_MID "
-          "MLP_IN MLP_PRE MLP_PRE_LINEAR MLP_POST ROUTER_SCORES EXPERT_WEIGHTS MLP_OUT RESID_POST FINAL LOGITS").split()
+          "MLP_IN MLP_PRE MLP_PRE_LINEAR MLP_POST ROUTER_SCORES EXPERT_WEIGHTS MLP_OUT RESID_POST FINAL HEAD_IN LOGITS").split()
 POINT = {name: number for number, name in enumerate(POINTS)}
 
 

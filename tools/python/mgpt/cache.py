@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import call
+from ._lib import Error, call
 from ._ranges import near, number
 from .norms import Norm, layer_facts, norm_before
 
@@ -159,6 +159,8 @@ class Cache(Mapping[str, Floats]):
     def _directions(self, tokens: str | int | npt.ArrayLike) -> Floats:
         """The rows of the head for tokens, times the gain of the final norm: [..., n_embd]."""
         model = self.model
+        if model.has("W_head"):
+            raise Error(f"{model.path}: logits are no sum over parts: a matrix and an activation are before the head ({model.info.arch})")
         ids = np.asarray(model.to_single_token(tokens) if isinstance(tokens, str) else tokens)
         found, n = model._find("W_U", -1, False), model.info.n_embd
         out = np.empty((ids.size, n), np.float32)
