@@ -86,8 +86,8 @@ const HomeData = (() => {
 
     // The bias added to output r, or null.
     function bias(part, layer, r) {
-        const t = tensor(part, layer), name = t && t.name.replace('.weight', '.bias');
-        return t && Engine.tensors[name] && !name.startsWith('token_embd') ? vector(name)[t.first + storedRow(part, layer, r)] : null;
+        const t = tensor(part, layer), name = part === 'wu' ? 'output.bias' : t && t.name.replace('.weight', '.bias');
+        return t && Engine.tensors[name] ? vector(name)[t.first + storedRow(part, layer, r)] : null;
     }
 
     const vector = (name) => (Engine.tensors[name] ? kept(weights, name, () => Engine.weights(name, 0, 1)) : null);
