@@ -403,11 +403,6 @@ def models():
             what="sines, then cosines as positions, a factor of the embedding, ReLU, a bias of the tied head")),
         "mllama": (116, hf.MllamaTextConfig(
             **shape(20, 2, 1, 18, layers=4), cross_attention_layers=[1, 3], rms_norm_eps=1e-5, rope_parameters=LLAMA3), dict(what="layers of cross attention that are left out, a table that is longer than the head", patterns=(), qk=(0,))),
-        "modernbert_decoder": (117, hf.ModernBertDecoderConfig(
-            **without(shape(24, 3, 3, 17, layers=4), "num_key_value_heads", "pad_token_id"), pad_token_id=2, norm_eps=1e-5, norm_bias=True, mlp_bias=True, classifier_bias=True,
-            local_attention=14, rope_parameters=dict(full_attention=rope(500.0), sliding_attention=rope(10000.0))), dict(
-            what="a matrix, GELU and a norm before the head; no norm before the first attention; every third layer without a window of 7 and with another rope",
-            patterns=(0, 1), qk=(1,))),
         "cohere_compass": (112, hf.CohereCompassTextConfig(
             **shape(24, 4, 2, 18, layers=4), layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.5, sliding_window=7,
             layer_types=["sliding_attention"] * 3 + ["full_attention"],

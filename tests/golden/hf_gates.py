@@ -1,8 +1,8 @@
-"""The golden models with gates of heads. See hf_configs.py."""
+"""The golden models with gates of heads, and of ModernBERT. See hf_configs.py."""
 
 import transformers
 
-from hf_shape import rope, shape
+from hf_shape import rope, shape, without
 
 
 def models():
@@ -24,6 +24,11 @@ def models():
             rope_parameters={"sliding_attention": rope(500.0), "full_attention": None}), dict(
             what="a residual scaled by depth, queries that grow where nothing is rotated, gates with a bias for each head",
             patterns=(0, 1))),
+        "modernbert_decoder": (117, hf.ModernBertDecoderConfig(
+            **without(shape(24, 3, 3, 17, layers=4), "num_key_value_heads", "pad_token_id"), pad_token_id=2, norm_eps=1e-5, norm_bias=True, mlp_bias=True, classifier_bias=True,
+            local_attention=14, rope_parameters=dict(full_attention=rope(500.0), sliding_attention=rope(10000.0))), dict(
+            what="a matrix, GELU and a norm before the head; no norm before the first attention; every third layer without a window of 7 and with another rope",
+            patterns=(0, 1), qk=(1,))),
         "laguna": (105, hf.LagunaConfig(
             **shape(20, 4, 2, 18, layers=5), head_dim=8, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2,
             shared_expert_intermediate_size=11, moe_routed_scaling_factor=2.5, sliding_window=7, rms_norm_eps=1e-5,

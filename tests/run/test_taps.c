@@ -363,8 +363,7 @@ static int count_rows(const mgpt_value *value, void *user)
     return 0;
 }
 
-/* A point tapped alone shows every row of a prompt, with all others off: logits and what they are
- * made of, too, which without a tap are computed for the last row only. */
+/* A point tapped alone shows every row of a prompt: logits, too, which else are of the last one. */
 TEST(each_point_alone)
 {
     enum { N = 11 };

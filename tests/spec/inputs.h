@@ -1,4 +1,4 @@
-/* Inputs of layers (Gemma 4): a part of pass.c, whose functions it calls. */
+/* Inputs of layers (Gemma 4) and of the head (ModernBERT): a part of pass.c, whose functions it calls. */
 #ifndef MGPT_SPEC_INPUTS_H
 #define MGPT_SPEC_INPUTS_H
 
@@ -36,6 +36,17 @@ static void add_input(int l, float *x, const float *inputs)
         add(x, y, E);
     }
     scale(x, E, by->at ? element(by, 0, 0) : 1);
+}
+
+/* The head of ModernBERT reads norm(act(W x)). */
+static void make_head_input(float *x)
+{
+    float *h = floats(E), c[4] = {0};
+    size_t n = part(-1, "cls", "weight")->at ? E : 0;
+    matmul(-1, "cls", 0, h, n, x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = activation(act, h[i], c);
+    norm(-1, "cls.norm", x, x, E, E, 0);
 }
 
 #endif

@@ -368,17 +368,6 @@ static void embed(float *x, size_t token, size_t pos)
     norm(-1, a->embd_norm_last ? "" : "token_embd_norm", x, x, E, E, always);
 }
 
-/* The head of ModernBERT reads norm(act(W x)). */
-static void make_head_input(float *x)
-{
-    float *h = floats(E), c[4] = {0};
-    size_t n = part(-1, "cls", "weight")->at ? E : 0;
-    matmul(-1, "cls", 0, h, n, x);
-    for (size_t i = 0; i < n; i++)
-        x[i] = activation(act, h[i], c);
-    norm(-1, "cls.norm", x, x, E, E, 0);
-}
-
 static void unembed(float *logits, float *x)
 {
     float cap = (float)real("final_logit_softcapping", a->caps[1]);

@@ -305,25 +305,9 @@ static void embed(struct oracle *o)
     oracle_add(o, 0, 0, o->h);
 }
 
-/* The head reads norm(act(W x)), not x. */
-static void make_head_input(struct oracle *o)
-{
-    const struct oracle_layer by = {.activation = o->s->head_act};
-    size_t n = o->T * o->E;
-    if (!o->s->dense_head)
-        return;
-    oracle_matmul(o, -1, MGPT_W_HEAD, 0, o->x, o->E, o->E, o->h);
-    if (o->s->dense_head != 2)
-        math_activate(&by, o->h, n);
-    memcpy(o->x, o->h, n * sizeof *o->x);
-    if (o->s->dense_head != 3)
-        oracle_norm(o, -1, MGPT_LN_HEAD, o->x, o->x);
-    oracle_fire_rows(o, MGPT_HEAD_IN, -1, o->x, o->E);
-}
-
 static void unembed(struct oracle *o)
 {
-    make_head_input(o);
+    oracle_make_head_input(o);
     int untied = oracle_find(o, -1, MGPT_W_U, ".weight") != ORACLE_ABSENT;
     oracle_matmul(o, -1, untied ? MGPT_W_U : MGPT_W_E, 0, o->x, o->E, o->V, o->logits);
     const float *bias = untied ? NULL : oracle_vector(o, -1, MGPT_W_U, ".bias", o->V, o->bias);

@@ -99,6 +99,9 @@ void oracle_share_keys(struct oracle *o, int layer);
 
 /* Layers' inputs, and what they add to the residual. oracle_inputs.c. */
 void oracle_make_inputs(struct oracle *o);
+
+/* x = norm(act(W x)), which the head reads, if the model has that. */
+void oracle_make_head_input(struct oracle *o);
 void oracle_add_input(struct oracle *o, int layer);
 
 /* Normalises the residual, if there is such a norm. */

@@ -1,4 +1,4 @@
-/* Layers that differ in the oracle, and their inputs (Gemma 4): see src/run/inputs.c for the formulas. */
+/* Layers that differ in the oracle, their inputs (Gemma 4: see src/run/inputs.c for the formulas), and the head's (ModernBERT). */
 #include "check/oracle/oracle_impl.h"
 
 #include "check/oracle/oracle_math.h"
@@ -93,4 +93,19 @@ void oracle_add_input(struct oracle *o, int layer)
     for (size_t i = 0; i < o->T * o->E; i++)
         o->x[i] = (o->x[i] + (P > 0 ? o->h[i] : 0)) * (by != 0 ? by : 1);
     math_round(o->s, o->x, o->T * o->E);
+}
+
+void oracle_make_head_input(struct oracle *o)
+{
+    const struct oracle_layer by = {.activation = o->s->head_act};
+    size_t n = o->T * o->E;
+    if (!o->s->dense_head)
+        return;
+    oracle_matmul(o, -1, MGPT_W_HEAD, 0, o->x, o->E, o->E, o->h);
+    if (o->s->dense_head != 2)
+        math_activate(&by, o->h, n);
+    memcpy(o->x, o->h, n * sizeof *o->x);
+    if (o->s->dense_head != 3)
+        oracle_norm(o, -1, MGPT_LN_HEAD, o->x, o->x);
+    oracle_fire_rows(o, MGPT_HEAD_IN, -1, o->x, o->E);
 }
