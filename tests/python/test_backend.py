@@ -22,16 +22,14 @@ def test_record_of_the_wheel():
     path = Path(os.environ["MGPT_WHEEL"])
     with zipfile.ZipFile(path) as wheel:
         info = next(name for name in wheel.namelist() if name.endswith("RECORD")).removesuffix("RECORD")
-        rows = dict(line.split(",", 1) for line in wheel.read(info + "RECORD").decode().splitlines())
-        for name, row in rows.items():
+        for name, row in (rows := dict(line.split(",", 1) for line in wheel.read(info + "RECORD").decode().splitlines())).items():
             data = wheel.read(name)
             sums = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
             assert row == ("," if name.endswith("RECORD") else f"sha256={sums},{len(data)}"), name
         assert list(rows) == wheel.namelist() and {entry.date_time for entry in wheel.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         modes = {entry.filename: entry.external_attr >> 16 for entry in wheel.infolist()}
         told = wheel.read(info + "WHEEL").decode()
-    is_code = {name: name.startswith("mgpt/") and not name.endswith((".py", ".typed")) for name in modes}
-    assert modes == {name: 0o100755 if is_code[name] else 0o100644 for name in modes}
+    assert modes == {name: 0o100755 if name.startswith("mgpt/") and not name.endswith((".py", ".typed")) else 0o100644 for name in modes}
     assert "\nRoot-Is-Purelib: false\n" in told and path.name == f"{info.partition('.dist')[0]}-{re.search('Tag: (.*)', told)[1]}.whl"
 
 

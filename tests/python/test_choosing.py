@@ -160,8 +160,7 @@ def test_odd_tokens(root, names, tmp_path):
     assert m.to_tokens("an").tolist() == [[0, 13]] and m.to_tokens("an", prepend_bos=True).tolist() == [[26, 0, 13]]
     assert m.info.eos < 0 and m.to_tokens([[0, 13], [0]]).tolist() == [[0, 13], [0, 26]]
     gguf.write(tmp_path / "bos.gguf", {**metadata, "tokenizer.ggml.add_bos_token": True, "general.name": "\u00e9"}, tensors)
-    with mgpt.Model(tmp_path / "bos.gguf") as other:
-        assert other.info.name == "\u00e9"
+    assert mgpt.Model(tmp_path / "bos.gguf").info.name == "\u00e9"
     for found, want in zip(m.head_scores(3, texts=1).show().maps, mgpt.Model(tmp_path / "bos.gguf").head_scores(3, texts=1).show().maps):
         assert np.array_equal(found, want)  # BOS is in front of random text, whatever is in front of others
     (tmp_path / "bos.gguf").replace(tmp_path / "odd.gguf")

@@ -98,6 +98,15 @@ def test_hooks_on_long_texts(shakespeare, name):
     assert session.feed(LONG, [(name, double_some)]).tobytes() == logits[0, -1].tobytes()
 
 
+@pytest.mark.parametrize("first, then", [("*attn_scores", "*hook_pattern"), ("ln_final.hook_out", "logits")])
+def test_hooks_after_changed_values(shakespeare, first, then):
+    """A hook on what follows a changed value gets it once and whole, although the pass has run again."""
+    double, seen = [(first, lambda value, hook: value * 2)], {}
+    shakespeare.run_with_hooks(LONG, [*double, (then, lambda value, hook: seen.setdefault(hook.name, []).append(value))])
+    logits, cache = shakespeare.run_with_cache(LONG, hooks=double)
+    assert all(len(x) == 1 and x[0].tobytes() == (logits if name == "logits" else cache[name]).tobytes() for name, x in seen.items())
+
+
 def zero_head(value, hook):
     value[:, :, 1] = 0
 
