@@ -69,7 +69,7 @@ enum { SP = 259, A, B, SPA, SPSP, USER };
 
 #define LETTERS                                                                                    \
     "model llama; pre default; pieces bytes; token " SPACE " 1 -10; token a 1 -11;"                \
-    "token b 1 -12; token " SPACE "a 1 -1; token " SPACE SPACE " 1 0; token <|user|> 3;"
+    "token b 0 -12; token " SPACE "a 1 -1; token " SPACE SPACE " 1 0; token <|user|> 3;"
 
 /* Files of llama.cpp have no such key: the name of the model decides. */
 TEST(phi3)
@@ -84,6 +84,10 @@ TEST(phi3)
                   SPA, 1, SPSP, A, USER + 1, SPSP, A, -1);
         tok_file_free(&f);
     }
+    size_t n;
+    tok_piece(tok_file_make(&f, LETTERS), B, &n); /* type 0, undefined, is normal */
+    assert_int_equal(n, 1);
+    tok_file_free(&f);
     tok_gives(tok_file_make(&f, LETTERS "string general.name Phi 3 Mini"), "<|user|> a", PARSE,
               USER, SPSP, A, -1); /* not the name of a Phi-3 */
     tok_file_free(&f);
