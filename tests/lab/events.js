@@ -14,7 +14,7 @@ const { FakeElement, openFake } = require('./fake_page.js');
 const [mgpt, root] = process.argv.slice(2), folder = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-events-'));
 const KEYS = [...'sghluijkwfrz/t?.,np[]+- 0a1234', 'ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End', 'PageUp', 'PageDown', 'Enter', 'Escape', 'Delete', 'Backspace'];
 const MOVES = ['ArrowLeft', 'ArrowDown', 'ArrowRight', 'End', 'PageUp', 'Enter', 'Delete', 'b'];
-const POINTED = ['pointerover', 'focusin', 'mousemove', 'pointerdown', 'pointermove', 'pointerup', 'dblclick', 'wheel', 'pointerleave', 'focusout', 'mouseleave', 'pointercancel', 'scroll', 'submit'];
+const POINTED = ['pointerover', 'focusin', 'mousemove', 'pointerdown', 'pointermove', 'pointerup', 'dblclick', 'wheel', 'pointerleave', 'focusout', 'mouseleave', 'pointercancel', 'scroll', 'submit', 'pointerenter', 'focus', 'blur'];
 // What makes files, or needs some.
 const FILES = /file|save|download|copy|share|image|svg|png|record/i;
 const PLACES = [[150, 100], [300, 200]];
@@ -75,8 +75,8 @@ async function visit(what, args) {
         }
         const done = new Set();
         reset();
-        const next = () => [...$('strip').all(), ...$('rooms').all()].find((e) => (e.listeners.length || e.tagName === 'BUTTON') && !done.has(nameOf(e)) && shown(e) && !e.disabled && e.type !== 'file' && !FILES.test(nameOf(e)));
-        for (let e; done.size < 45 && (e = next());) {
+        const next = () => [...$('tabs').all(), ...$('strip').all(), ...$('rooms').all()].find((e) => (e.listeners.length || e.tagName === 'BUTTON') && !done.has(nameOf(e)) && shown(e) && !e.disabled && e.type !== 'file' && !FILES.test(nameOf(e)));
+        for (let e; done.size < 48 && (e = next());) {
             const name = nameOf(e), heard = new Set(e.listeners.map((l) => l[0]));
             done.add(name);
             App.set(base);

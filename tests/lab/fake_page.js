@@ -183,7 +183,7 @@ async function openFake(file, names, wide = 1200, high = 800, more = {}) {
     }
     // Where a test sends events (events.js), a turn of the event loop is a microtask: what runs on in slices has ended at its next await.
     class Channel { constructor() { this.port1 = {}; this.port2 = { postMessage: (data) => queueMicrotask(() => this.port1.onmessage({ data })) }; } }
-    class Observer { observe() {} unobserve() {} disconnect() {} }
+    class Observer { constructor(fn) { this.fn = fn; } observe() { if (FakeElement.sends) frames.push(() => this.fn()); } unobserve() {} disconnect() {} }
     const window = { addEventListener: (t, fn) => body.addEventListener(t, fn), devicePixelRatio: 1 };
     const given = { document, window, parent: window, location: { hash: '', href: 'file:///page.html' }, history: { replaceState() {}, pushState: (state, title, link) => entries.push(link) }, navigator: {}, Node: FakeNode, ResizeObserver: Observer,
         matchMedia: (query) => ({ matches: FakeElement.sends === true && query.includes('reduced-motion'), addEventListener() {} }), innerWidth: FakeElement.wide, innerHeight: FakeElement.high, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
