@@ -114,6 +114,7 @@ static struct reference *open_hooks(const char *path, int32_t n_layer, mgpt_erro
 static const struct array good[] = {
     {"logits", "F64", "1, 3, 4", 0},
     {"ln_final.hook_out", "F32", "3, 2", 900},
+    {"mlm_head.ln.hook_out", "F32", "3, 2", 910},
     {"blocks.1.attn.hook_pattern", "F32", "1, 2, 3, 3", 500},
     {"blocks.1.hook_resid_pre", "F64", "3, 2", 400},
     {"blocks.0.attn.hook_q", "F32", "1, 3, 2, 5", 300},
@@ -134,6 +135,7 @@ static const struct {
     {{"blocks.1.hook_resid_pre", MGPT_RESID_PRE, 1, T, 2}, 400},
     {{"blocks.1.attn.hook_pattern", MGPT_WEIGHTS, 1, H *T, T}, 500},
     {{"ln_final.hook_out", MGPT_FINAL, -1, T, 2}, 900},
+    {{"mlm_head.ln.hook_out", MGPT_HEAD_IN, -1, T, 2}, 910},
 };
 enum { N_EXPECTED = COUNT(expected) };
 

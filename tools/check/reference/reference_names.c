@@ -70,7 +70,8 @@ static const char *our_name(const char *name, char *buf, size_t cap)
 {
     size_t n = strlen(name);
     int is_norm = strstr(name, "ln1.hook_out") || strstr(name, "ln2.hook_out") ||
-                  strcmp(name, "ln_final.hook_out") == 0;
+                  strcmp(name, "ln_final.hook_out") == 0 ||
+                  strcmp(name, "mlm_head.ln.hook_out") == 0;
     if (!is_norm || n >= cap - 16)
         return name;
     text_format(buf, cap, "%.*shook_normalized", (int)(n - strlen("hook_out")), name);
@@ -230,8 +231,8 @@ static void find_last_hidden(const struct reference *ref, struct ref_array *hook
 static int by_pass(const void *a, const void *b)
 {
     const struct ref_array *x = a, *y = b;
-    int32_t lx = x->point == MGPT_FINAL ? MAX_LAYERS : x->layer;
-    int32_t ly = y->point == MGPT_FINAL ? MAX_LAYERS : y->layer;
+    int32_t lx = x->point >= MGPT_FINAL ? MAX_LAYERS : x->layer;
+    int32_t ly = y->point >= MGPT_FINAL ? MAX_LAYERS : y->layer;
     if (lx != ly)
         return lx < ly ? -1 : 1;
     if (x->point != y->point)

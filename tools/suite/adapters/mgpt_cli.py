@@ -19,7 +19,7 @@ def run(*words, text=None):
 def logits(model, ids, how):
     names = ["logits"]
     if how[:1] == ["--hooks"]:  # its trace shows the last norm with its gain
-        names = how[1].replace("ln_final.hook_out", "ln_final.hook_normalized").split(",")
+        names = how[1].replace(".hook_out", ".hook_normalized").split(",")
     else:
         refuse_ways(how)
     with tempfile.TemporaryDirectory() as folder:
