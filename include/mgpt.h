@@ -148,8 +148,7 @@ typedef enum mgpt_part { MGPT_WEIGHT, MGPT_BIAS } mgpt_part; /* a norm's weight 
 /* The tensor, or the rows of one, that gives a role in `layer` (ignored outside layers) its weight
  * or bias: q, k and v of GPT-2 are rows of one tensor, from element tensor->first on, and dims,
  * offset and n_bytes are those of the rows. One norm before both branches is LN1 and LN2. Error:
- * MGPT_EARG also if the model has none: norms may have no weight. The name of a role, "W_Q"; NULL
- * past the end. */
+ * MGPT_EARG also if the model has none: norms may have no weight. A role's name, "W_Q", or NULL. */
 MGPT_API int mgpt_find_role(const mgpt_model *model, mgpt_role role, int32_t layer, mgpt_part part,
                             mgpt_tensor *tensor, mgpt_error *err);
 MGPT_API const char *mgpt_role_name(mgpt_role role);

@@ -88,7 +88,7 @@ tools/lab/wasm/no_refused\.c: model/arch\.h
 tools/lab/wasm/(fma|isa_wasm)\.c: kernels/(simd/(lanes|vec)|spec/float_tmpl|tiles/attend_tile_tmpl)\.h
 tools/(bench/bench_streaming|choose/author|convert/core/from_gguf|convert/core/write_check|check/oracle/oracle_model|lab/wasm/system|python/weights)\.c: model/model\.h
 tools/(bench/cmd_bench|choose/heal|generate/(choices|resume)|imatrix/cmd_imatrix|info/cmd_info|score/score_walk)\.c: run/session\.h
-tools/convert/(core/elsewhere|core/write|families/from_hf|families/hf_special)\.c: model/arch\.h
+tools/convert/(core/elsewhere|core/write|families/from_hf|families/hf_special|families/hf_windows)\.c: model/arch\.h
 tools/convert/families/gpt_facts\.c: model/arch\.h
 tools/(amalgamation/no_split|convert/vocab/.*|lab/wasm/split)\.c: tokenizer/tok_split\.h
 tools/convert/(core/mixtures|vocab/hf_steps)\.c: tokenizer/tok_regex\.h
