@@ -219,5 +219,7 @@ refuses "tau 0" 2 '--tau: expected a number from' attend identity --tau 0
 refuses "causal and not" 2 'exclude each other' attend identity --causal --no-causal
 printf '1e30 1e30\n' >large
 refuses "scores beyond float32" 2 'S: row 1, column 1 is too large for float32' attend -x large
+printf '1e18 1e18\n' >large
+refuses "scores beyond float32 over tau" 2 'S / tau: row 1, column 1 is too large for float32' attend -x large --tau 1e-3
 refuses "an instruction set that is none" 2 "no 'mmx'" attend identity --isa mmx
 finish
