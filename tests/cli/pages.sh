@@ -34,6 +34,8 @@ done
 run generate --isa list "$MGPT_SOURCE_ROOT/weights/names.gguf"
 sed 's/.*which has //' "$tmp/err" | tr ' ' '\n' | LC_ALL=C sort >"$tmp/want"
 check "instruction sets" completes generate --isa ""
+check "... in bash, where = is a word" completes generate --isa =
+check "... and has a beginning after it" completes generate --isa = ""
 # --ascii: what is pasted from a page into a shell is what --help has.
 if command -v man >/dev/null; then
     MANWIDTH=200 man --ascii -l "$pages/mgpt-generate.1" >"$tmp/out" 2>"$tmp/err"
