@@ -45,7 +45,7 @@ def made(letters, n):
     draw = random.Random(n)
     out = []
     for i in range(n):
-        record = {'id': draw.choice((i, str(i), [i], None))} if draw.random() < 0.8 else {}
+        record = {'id': draw.choice((i, str(i), [i], None, {}, {'i': [i, {}]}))} if draw.random() < 0.8 else {}
         text = ''.join(draw.choice(letters) for _ in range(draw.randrange(0 if letters[0] == 'a' else 1, 9)))
         record.update({'prompt': text} if draw.random() < 0.7 else {'ids': [draw.randrange(26) for _ in range(draw.randrange(1, 9))]})
         for name, values in (('n', (0, 1, 5, -1)), ('seed', (0, 1, 77)), ('temperature', (0, 0.5, 1)), ('top_k', (1, 5)), ('top_p', (0.5, 1)),
