@@ -3,6 +3,7 @@
  *
  * The golden models are the good directories; with one thing changed they are the bad ones.
  */
+#include "convert/containers/json_read.h"
 #include "convert/containers/safetensors.h"
 #include "support/hf_dir.h"
 #include "support/unit.h"
@@ -364,6 +365,18 @@ TEST(mlx_biases_beyond_half)
     }
     ckpt_free(&c);
     dir_free(&d);
+}
+
+/* No memory holds the tree of so large a text, of which nothing is read. */
+TEST(lack_of_memory_is_no_bad_config)
+{
+    json_error_t where;
+    mgpt_error err = {0};
+    assert_null(json_read("{}", SIZE_MAX, 0, &where));
+    assert_true(json_read_no_memory(&where, 2, &err));
+    assert_int_equal(err.status, MGPT_EMEM);
+    assert_null(json_read("{", 1, 0, &where));
+    assert_false(json_read_no_memory(&where, 1, &err));
 }
 
 TEST(damaged)
