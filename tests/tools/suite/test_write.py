@@ -72,7 +72,10 @@ class Whole(unittest.TestCase):
         self.assertTrue(archives[0] == archives[1])
         self.assertLessEqual(len(archives[0]), 11_500_000)
         with tarfile.open(self.top / 'suite.tar.xz') as archive:
-            self.assertIn('gpt-suite-%s/cases.jsonl' % write.VERSION, archive.getnames())
+            names = archive.getnames()
+        self.assertIn('gpt-suite-%s/cases.jsonl' % write.VERSION, names)
+        models = [name.split('/')[2:3] for name in names]
+        self.assertEqual(models, sorted(models), 'what a model has in several folders is together')
 
 
 class Made(unittest.TestCase):
