@@ -242,6 +242,25 @@ static void refuses_text(const char *file, const char *text, size_t n, const cha
     tok_file_free(&f);
 }
 
+TEST(texts_are_utf8)
+{
+    static const struct {
+        const char *file, *message;
+    } cases[] = {
+        {NORM "replace~\xff~a", "mgpt.tokenizer.normalizers[1]: expected UTF-8, found ''"},
+        {NORM "replace~a~b\xc3", "mgpt.tokenizer.normalizers[2]: expected UTF-8, found ''"},
+        {NORM "prepend~\xed\xa0\x80", "mgpt.tokenizer.normalizers[1]: expected UTF-8, found ''"},
+        {PRE "split~removed~a|\x80", "mgpt.tokenizer.pre_tokenizers[2]: expected UTF-8, found ''"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tok_file f;
+        char edits[200];
+        snprintf(edits, sizeof edits, "%s", cases[i].file);
+        tok_file_begin(&f, NULL, NULL);
+        tok_file_edit(&f, edits);
+        tok_file_refused(&f, cases[i].message);
+    }
+}
+
 TEST(limits)
 {
     char text[20001];
