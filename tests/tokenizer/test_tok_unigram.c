@@ -142,9 +142,10 @@ TEST(unknown_run)
     struct tok_file f;
     struct tok *t =
         tok_file_make(&f, "model t5; exact; bool add_eos_token 0; u32 unknown_token_id 0;"
-                          "token <unk> 2 100; token a 1 100; token xy 1 50;");
+                          "token <unk> 2 100; token a 1 100; token xy 1 50; token pxyz 1 50;");
     tok_gives(t, "axy", 0, 1, 2, -1);
     tok_gives(t, "axyy", 0, 1, 0, -1);
+    tok_gives(t, "apxy", 0, 1, 0, -1); /* the token at its end is not all of it */
     tok_file_free(&f);
     t = tok_file_make(&f, "model t5; exact; bool add_eos_token 0; u32 unknown_token_id 0;"
                           "token <unk> 2 20; token a 1 15; token xy 1 18;");
