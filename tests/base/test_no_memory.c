@@ -287,7 +287,27 @@ TEST(threads_refused)
     threads_forbidden = 0;
 }
 
-/* Each kind of vocabulary, and each table that one can have. */
+/* A text whose runs are long. */
+static void sweep_encode(const struct tok *t)
+{
+    char text[96];
+    int32_t wanted[96], ids[96];
+    mgpt_error err = {0};
+    int done = 0;
+    for (size_t i = 0; i < 96; i++)
+        text[i] = "ab"[i % 2];
+    int64_t n = tok_encode(t, text, 96, MGPT_NO_SPECIAL_TOKENS, wanted, COUNT(wanted), &err), got;
+    assert_true(n > 0 && n <= (int64_t)COUNT(wanted));
+    for (int k = 0; !done; k++) {
+        arm(k);
+        got = tok_encode(t, text, 96, MGPT_NO_SPECIAL_TOKENS, ids, COUNT(ids), &err);
+        done = swept(got < 0 ? (int)got : MGPT_OK, &err);
+    }
+    assert_int_equal(got, n);
+    assert_memory_equal(ids, wanted, (size_t)n * sizeof *ids);
+}
+
+/* Each kind of vocabulary, and each table that one can have; each encodes a text, too. */
 TEST(vocabularies)
 {
     static const char *const kinds[] = {
@@ -318,6 +338,7 @@ TEST(vocabularies)
             f.tok = tok_open(&f.g, &err);
             done = swept(f.tok ? MGPT_OK : err.status, &err);
         }
+        sweep_encode(f.tok);
         tok_file_free(&f);
     }
 }
