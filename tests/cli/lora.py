@@ -189,14 +189,14 @@ def commands():
     done = run("convert", hf, out, "--no-tokenizer", "--lora", adapter)
     holds("convert says what was changed", "adapter llama: 14 matrices changed, in F32" in done.stderr, done.stderr)
     for words in (("check", "--self", "--tokens", "3"), ("generate", "--ids", "1,2", "-n", "5", "--temp", "0"),
-                  ("trace", "--ids", "1,2", "-o", TMP / "t.npz"), ("lab", "--static", "--ids", "1,2", "-o", TMP / "l.html")):
+                  ("trace", "--ids", "1,2", "-o", TMP / "t.npz"), ("imatrix", "--ids", "1,2", "-o", TMP / "i.gguf"), ("lab", "--static", "--ids", "1,2", "-o", TMP / "l.html")):
         seen = []
         for model in ((hf, "--lora", adapter), (out,)):
-            for file in ("t.npz", "l.html"):
+            for file in ("t.npz", "i.gguf", "l.html"):
                 (TMP / file).unlink(missing_ok=True)
             done = run(*words, *model)
             seen.append((done.returncode, done.stdout.replace("llama-merged", "merged"),
-                         [p.read_bytes().replace(b"golden/llama", b"") for p in (TMP / "t.npz",) if p.exists()]))
+                         [p.read_bytes().replace(b"golden/llama", b"") for p in (TMP / "t.npz", TMP / "i.gguf") if p.exists()]))
         holds("%s, with --lora and merged" % words[0], seen[0] == seen[1] and done.returncode == 0, str(seen)[:300] + done.stderr)
     done = run("repl", hf, "--lora", adapter, text="/ids 0 1\n/top\n")
     other = run("repl", out, text="/ids 0 1\n/top\n")
