@@ -13,6 +13,7 @@ ROOT = pathlib.Path(os.environ['MGPT_SOURCE_ROOT'])
 FAMILIES = ROOT / 'tools/convert/families'
 sys.path.insert(0, str(FAMILIES))
 import models  # noqa: E402
+import models_table  # noqa: E402
 
 BASE = """base; activation silu; head lm_head.weight; prefixes model.; layers layers.N.
   keys n_embd=hidden_size n_layer=n_layer n_head=n_head n_ctx=n_ctx
@@ -129,7 +130,26 @@ def lists():
     check('golden/table.md is of hf_configs.py', stated == listed, sorted(stated.items() ^ listed.items()))
 
 
+def tables(path):
+    """A table goes between its two marks, or is compared; a file that lacks one of them stays as it is."""
+    begin, end = '<!-- models -->\n', '<!-- end of models -->\n'
+    whole, new = 'a\n%sold\n%sb\n' % (begin, end), 'a\n%snew\n%sb\n' % (begin, end)
+    expected = '%s: expected the lines %s and %s' % (path, begin.strip(), end.strip())
+    for what, text, is_check, wanted, said in (
+            ('whole', whole, False, new, ''), ('checked', whole, True, whole, '%s: another table of models' % path), ('checked, as wanted', new, True, new, ''),
+            ('without its begin', whole.replace(begin, ''), False, None, expected), ('without its end', whole.replace(end, ''), False, None, expected)):
+        path.write_text(text, encoding='utf-8')
+        found = ''
+        try:
+            models_table.put(path, 'models', 'new\n', is_check)
+        except SystemExit as stop:
+            found = str(stop.code)
+        after = path.read_text(encoding='utf-8')
+        check('a table: ' + what, after == (wanted or text) and found.startswith(said) and bool(found) == bool(said), (found, after))
+
+
 with tempfile.TemporaryDirectory() as folder:
     faults(pathlib.Path(folder) / 'models.txt')
+    tables(pathlib.Path(folder) / 'README.md')
 lists()
 sys.exit(bad)
