@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import struct
+import subprocess
 import tempfile
 import zipfile
 
@@ -179,6 +180,13 @@ def with_model(tmp):
     holds("/diff alone without a second model", repl("anna", "/diff")[2] == 2)
     long = mgpt("repl", NAMES, text="/with %s\n" % other)
     holds("a second model before the first token", long.returncode == 0)
+    model, most = ROOT / "tests/golden/llama", []
+    for n in 1, 600:  # 40 kB each
+        (tmp / "withs").write_text("/with %s\n" % model * n)
+        with open(tmp / "withs", encoding="utf-8") as typed, subprocess.Popen(
+                [MGPT, "repl", model], stdin=typed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            most.append(os.wait4(process.pid, 0)[2].ru_maxrss)
+    holds("a checkpoint that was the second model has left the memory", most[1] - most[0] < 8 << 10, most)
 
 
 def steer(tmp):
