@@ -52,7 +52,7 @@ class Whole(unittest.TestCase):
         self.assertGreaterEqual(len(self.cases), 512 if not self.options else 37)
         if not self.options:
             kinds = {kind: sum(kind in case['files'] for case in self.cases) for kind in write.FORMATS}
-            self.assertEqual(kinds, {'hf': 505, 'hf4': 145, 'gguf': 533, 'pt': 2, 'bin': 5, 'llmc': 6})
+            self.assertEqual(kinds, {'hf': 509, 'hf4': 145, 'gguf': 537, 'pt': 2, 'bin': 5, 'llmc': 6})
         for case in self.cases:
             paths = [*case['files'].values(), case['ref'], *(a['ref'] for a in case.get('also', ()))]
             paths.append(case['texts' if case.get('kind') == 'tokenizer' else 'ids'])
