@@ -11,7 +11,7 @@ const { readPage } = require('./open_page.js');
 const { FakeElement, openFake } = require('./fake_page.js');
 
 const [mgpt, root] = process.argv.slice(2), folder = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-around-')), file = path.join(folder, 'page.html');
-const NAMES = ['App', 'Engine', 'Numbers', 'Share', 'Trials', 'Work'], names = path.join(root, 'weights/names.gguf'), ANNA = [26, 0, 13, 13, 0];
+const NAMES = ['App', 'Engine', 'Numbers', 'Pen', 'Share', 'Trials', 'Work'], names = path.join(root, 'weights/names.gguf'), ANNA = [26, 0, 13, 13, 0];
 const lab = (...args) => execFileSync(mgpt, ['lab', ...args, '-o', file], { stdio: 'ignore' });
 const turn = async () => { for (let i = 0; i < 20; i++) await new Promise(setImmediate); };
 
@@ -31,7 +31,15 @@ async function open(w, more = {}) {
 async function main() {
     lab(names, '-p', 'anna');
     FakeElement.prototype.toBlob = (done) => done(new Blob(['pixels']));
-    const w = world(), page = await open(w), { App, Engine, Share, Trials, tick, $, document, said, one } = page;
+    const w = world(), page = await open(w), { App, Engine, Pen, Share, Trials, tick, $, document, said, one } = page;
+    test('the whole model as a picture of twice the width is twice as high', () => {
+        App.set({ view: 'home' });
+        tick(1000);
+        const [whole] = Share.of(one('.scene').parentNode), [low, high] = [300, 600].map((width) => whole.draw(Pen.create(width, 1), width));
+        assert.strictEqual(whole.title, 'The whole model');
+        assert.ok(low > 0);
+        assert.strictEqual(high, 2 * low);
+    });
     test('the address follows what is shown when that rests; Back returns to rooms, texts and panels', () => {
         const seen = () => w.links.splice(0);
         tick(300);
