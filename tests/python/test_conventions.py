@@ -45,7 +45,7 @@ def test_logits_that_are_no_sum(root):
     _, cache = model.run_with_cache([1, 2, 3, 4])
     stack = cache.decompose_resid()
     assert np.allclose(stack.sum(0), cache["resid_post", -1], atol=1e-5)
-    assert cache["mlm_head.ln.hook_normalized"].shape == (4, 24)
+    assert cache["mlm_head.ln.hook_normalized"].shape == (1, 4, 24)
     with pytest.raises(mgpt.Error, match=r"logits are no sum over parts: a matrix and an activation are before the head \(modernbert-decoder\)"):
         cache.logit_attrs(stack, 5)
 
