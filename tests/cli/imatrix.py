@@ -5,6 +5,7 @@ with it, and damaged files are refused.
     imatrix.py MGPT WEIGHTS
 """
 import array
+import json
 import math
 import os
 import random
@@ -103,6 +104,26 @@ def chunks_begin_with_bos():
     holds('--ids have no BOS in front', max(abs(a - b) / (b + 1e-3) for a, b in zip(ids, sums['q.weight'])) < 1e-5, r.stderr)
     r = run('imatrix', model, '-f', 'names.txt', '-o', 'plain.gguf')
     holds('without --head', set(read_gguf('plain.gguf')[1]) == {n for n in tensors if not n.startswith('output')}, r.stderr)
+
+
+def before_the_head():
+    """ModernBERT: the final norm is what the matrix before the head multiplies, and the head something else."""
+    shutil.copytree(root + '/tests/golden/modernbert_decoder', 'bert')
+    data = open('bert/model.safetensors', 'rb').read()
+    n, = struct.unpack_from('<Q', data)
+    head, body = json.loads(data[8:8 + n]), data[8 + n:]
+    table = head['model.embeddings.tok_embeddings.weight']
+    first, end = table['data_offsets']
+    head['decoder.weight'] = dict(table, data_offsets=[len(body), len(body) + end - first])
+    text = json.dumps(head).encode()
+    open('bert/model.safetensors', 'wb').write(struct.pack('<Q', len(text)) + text + body + body[first:end])
+    config = open('bert/config.json').read()
+    open('bert/config.json', 'w').write(config.replace('"tie_word_embeddings": true', '"tie_word_embeddings": false'))
+    r = run('imatrix', 'bert', '--ids', '1,2,3,4', '-o', 'bert.gguf', '--head')
+    tensors, sums = read_gguf('bert.gguf')[1] if r.returncode == 0 else {}, {}
+    add_traced(sums, 'bert', '1,2,3,4', {'ln_final.hook_normalized': ['cls'], 'mlm_head.ln.hook_normalized': ['output']}, '--ids')
+    holds('what is before the head, and the head', all(
+        abs(a - b) < 1e-5 * (b + 1e-3) for n, s in sums.items() for a, b in zip(tensors.get(n + '.in_sum2', [-1]), s)), r.stderr)
 
 
 def measure():
@@ -248,6 +269,7 @@ with tempfile.TemporaryDirectory() as folder:
     sums = measure()
     use(sums)
     chunks_begin_with_bos()
+    before_the_head()
     refuse(sums)
     every_matrix_is_seen()
     every_row_is_added()

@@ -38,6 +38,7 @@ uint64_t input_sums_points(void)
 {
     return MGPT_POINT_BIT(MGPT_ATTN_IN) | MGPT_POINT_BIT(MGPT_HEADS) | MGPT_POINT_BIT(MGPT_MLP_IN) |
            MGPT_POINT_BIT(MGPT_MLP_POST) | MGPT_POINT_BIT(MGPT_RESID_POST) |
+           MGPT_POINT_BIT(MGPT_HEAD_IN) |
            MGPT_POINT_BIT(MGPT_FINAL); /* or the last layer drops rows */
 }
 
