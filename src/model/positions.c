@@ -317,10 +317,9 @@ static void layer_norms(mgpt_model *m)
     const struct arch *a = m->arch;
     for (size_t i = 0; i < m->shape.n_layer; i++) {
         struct layer *l = &m->layers[i];
-        l->attn_norm.kind = l->ffn_norm.kind = a->no_input ? NORM_NONE : a->norm;
+        l->ffn_norm.kind = a->no_input ? NORM_NONE : a->norm;
+        l->attn_norm.kind = a->dense_head && i == 0 ? NORM_NONE : l->ffn_norm.kind;
         l->attn_norm.width = l->ffn_norm.width = m->shape.n_embd;
-        if (a->dense_head && i == 0)
-            l->attn_norm.kind = NORM_NONE;
         if (a->norm_2_first && l->ffn_norm.gain) {
             struct norm first = l->ffn_norm;
             l->ffn_norm = l->attn_norm;

@@ -12,8 +12,7 @@
 
 #include <string.h>
 
-/* Points that show rows of logits, and those whose rows attention and MLP compute. */
-static const uint64_t OUT_POINTS = MGPT_POINT_BIT(MGPT_N_POINTS) - MGPT_POINT_BIT(MGPT_FINAL);
+/* Points whose rows attention and MLP compute. */
 static const uint64_t LATE_POINTS = MGPT_POINT_BIT(MGPT_FINAL) - MGPT_POINT_BIT(MGPT_SCORES);
 
 /* The next token to run: number `done` of run i, at position pos of a session that ends at `end`. */

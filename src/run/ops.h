@@ -79,7 +79,7 @@ struct matmul_product {
  * rows; y of the gate becomes act(gate x) * (up x). */
 void expert_products(pass *p, struct matmul_product *products, size_t count, mat x, int are_up);
 
-/* What the head multiplies: norm(act(head_dense h)), or h in models without that. */
+/* Returns the rows that the head multiplies: norm(act(head_dense h)); h in models without head_dense. */
 mat head_input(pass *p, mat h);
 
 /* Memory for the jobs of matmul with one token on n_threads > 1. NULL when out of memory. */

@@ -141,8 +141,7 @@ static int fill_screen(const pass *p)
 static int is_screened(pass *p, const struct linear *l, mat x)
 {
     const mgpt_model *m = p->model;
-    if (l != &m->head || !m->screen.w || x.n != 1 || p->n_segments != 1 || TAPPED(p, MGPT_FINAL) ||
-        TAPPED(p, MGPT_HEAD_IN) || TAPPED(p, MGPT_LOGITS))
+    if (l != &m->head || !m->screen.w || x.n != 1 || p->n_segments != 1 || p->points & OUT_POINTS)
         return 0;
     if (p->s->unscreened++ < PAUSE)
         return 0;

@@ -249,6 +249,9 @@ void tap_heads(pass *p, const struct segment *seg, mgpt_point point, size_t laye
 /* Points that attention.c fires for one query at a time. */
 #define ATTENTION_POINTS (MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS))
 
+/* Points that show rows of logits, or of what they are made of: from the final norm on. */
+#define OUT_POINTS (MGPT_POINT_BIT(MGPT_N_POINTS) - MGPT_POINT_BIT(MGPT_FINAL))
+
 #define TAPPED(p, point) ((p)->points & MGPT_POINT_BIT(point))
 #define SEE(point, y)                                                                              \
     do {                                                                                           \

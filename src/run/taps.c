@@ -123,7 +123,7 @@ static int has_point(const pass *p, mgpt_point point)
 
 void tap_rows(pass *p, mgpt_point point, mat y)
 {
-    int is_out = point >= MGPT_FINAL, in_layer = names[point][0] == '.';
+    int is_out = (OUT_POINTS & MGPT_POINT_BIT(point)) != 0, in_layer = names[point][0] == '.';
     int embeds = !in_layer && !is_out;
     for (size_t i = 0; has_point(p, point) && i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];

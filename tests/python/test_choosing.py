@@ -162,7 +162,7 @@ def test_odd_tokens(root, names, tmp_path):
     gguf.write(tmp_path / "bos.gguf", {**metadata, "tokenizer.ggml.add_bos_token": True, "general.name": "\u00e9"}, tensors)
     assert mgpt.Model(tmp_path / "bos.gguf").info.name == "\u00e9"
     for found, want in zip(m.head_scores(3, texts=1).show().maps, mgpt.Model(tmp_path / "bos.gguf").head_scores(3, texts=1).show().maps):
-        assert np.array_equal(found, want)  # BOS is in front of random text, whatever is in front of others
+        assert np.array_equal(found, want)  # random text begins with BOS also where other texts do not
     (tmp_path / "bos.gguf").replace(tmp_path / "odd.gguf")
     (tmp_path / "odd.gguf").write_bytes(b"GGUF" + bytes(20))  # m has its own still
     with pytest.raises(mgpt.Error, match="odd.gguf: .*version"):

@@ -95,9 +95,8 @@ int input_sums_begin(struct input_sums *s, const mgpt_model *model, int with_hea
             if (mgpt_find_role(model, rows[i].role, layer, MGPT_WEIGHT, &t, NULL) == MGPT_OK &&
                 !is_unseen(model, rows[i].role, layer))
                 status = add_entry(s, &t, layer, rows[i].point, err);
-    int dense = status == MGPT_OK &&
-                mgpt_find_role(model, MGPT_W_HEAD, 0, MGPT_WEIGHT, &table, NULL) == MGPT_OK;
-    if (dense)
+    int dense = mgpt_find_role(model, MGPT_W_HEAD, 0, MGPT_WEIGHT, &table, NULL) == MGPT_OK;
+    if (status == MGPT_OK && dense)
         status = add_entry(s, &table, -1, MGPT_FINAL, err);
     int has_head = mgpt_find_role(model, MGPT_W_U, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK &&
                    mgpt_find_role(model, MGPT_W_E, 0, MGPT_WEIGHT, &table, NULL) == MGPT_OK &&

@@ -318,7 +318,7 @@ TEST_ON_FILE(layers_of_several_digits)
     }
 }
 
-/* Of one token: with a batch and without, also where a value has more dimensions. */
+/* A reference of one token is read with a first axis for the batch and without, also where a value has more dimensions. */
 TEST_ON_FILE(one_token)
 {
     static const char *const shapes[] = {"1, 6", "1, 1, 6", "1, 2, 3", "1, 1, 2, 3"};

@@ -26,7 +26,7 @@ static void assert_changed(const struct ckpt_tensor *t, const double want[ROWS *
     }
 }
 
-/* Those of the base, which are not written. */
+/* The base gives no blocks: nothing of it is written as it is. */
 static void no_blocks(const struct ckpt_tensor *t, uint64_t first, size_t n, uint8_t *out)
 {
     fail_msg("blocks %s %d %d %p", t->name, (int)first, (int)n, (void *)out);

@@ -253,7 +253,7 @@ struct locate_layers locate_layers(const struct locate *l, int n_layer)
     struct ref_hook good = l->hooks[l->last_good].hook;
     if (good.layer >= 0)
         layers.from = good.layer + (good.point == MGPT_RESID_POST);
-    else if (good.point == MGPT_FINAL || good.point == MGPT_HEAD_IN)
+    else if (good.point >= MGPT_FINAL)
         layers.from = n_layer;
     return layers;
 }

@@ -37,7 +37,8 @@ int32_t *hf_windows(struct hf_model *m);
 hf_step_fn hf_one_window;
 
 /* Gives windows to the layers that layer_types names; without that key to the layers from `first` on, except
- * every `period`-th (0: no exception). */
+ * one of each `period` (0: no exception): the last one, or by the architecture the first. They are as long as
+ * hp.window, or where that is 0 as sliding_window says. */
 void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first);
 
 /* Gives windows to layers if use_sliding_window is true: by layer_types, or from max_window_layers on. */
