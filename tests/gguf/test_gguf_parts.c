@@ -7,14 +7,14 @@
 
 enum { N_PARTS = 3 };
 
-/* A part of n with one tensor of two values, i and i + 0.5. */
-static void put_split(struct gguf_image *b, uint32_t n, uint32_t i, const char *name)
+/* A part of n with one tensor of two values, i and i + 0.5. Later parts have k, too, unless it is 0. */
+static void put_split(struct gguf_image *b, uint32_t n, uint32_t i, const char *name, uint32_t k)
 {
     const uint64_t dims[] = {2};
     float values[] = {(float)i, (float)i + 0.5F};
-    put_header(b, 1, i ? 3 : 4);
-    if (i == 0)
-        put_kv_u32(b, "k", 7);
+    put_header(b, 1, i && !k ? 3 : 4);
+    if (i == 0 || k)
+        put_kv_u32(b, "k", i ? k : 7);
     put_kv_u32(b, "split.no", i);
     put_kv_u32(b, "split.count", n);
     put_kv_u32(b, "split.tensors.count", n);
@@ -24,14 +24,14 @@ static void put_split(struct gguf_image *b, uint32_t n, uint32_t i, const char *
 }
 
 /* The image of n_parts; *n: its size. */
-static uint8_t *put_splits(uint32_t n_parts, size_t *n)
+static uint8_t *put_splits(uint32_t n_parts, uint32_t k, size_t *n)
 {
     static const char *const names[] = {"b", "a", "c"};
     struct gguf_image b;
     *n = 0;
     uint8_t *bytes = calloc(n_parts, FILE_PART_ALIGN);
     for (uint32_t i = 0; i < n_parts; i++) {
-        put_split(&b, n_parts, i, names[i]);
+        put_split(&b, n_parts, i, names[i], k);
         memcpy(bytes + i * FILE_PART_ALIGN, b.p, b.n);
         *n = i * FILE_PART_ALIGN + b.n;
     }
@@ -42,7 +42,7 @@ TEST(parts_in_memory)
 {
     size_t n;
     struct gguf g;
-    uint8_t *bytes = put_splits(N_PARTS, &n);
+    uint8_t *bytes = put_splits(N_PARTS, 0, &n);
     assert_int_equal(gguf_parse(&g, bytes, n, NULL), MGPT_OK);
     assert_int_equal(g.n_parts, N_PARTS);
     assert_int_equal(arr_len(g.tensors), 3);
@@ -68,18 +68,35 @@ TEST(two_parts_in_memory)
 {
     size_t n;
     struct gguf g;
-    uint8_t *bytes = put_splits(2, &n);
+    uint8_t *bytes = put_splits(2, 0, &n);
     assert_int_equal(gguf_parse(&g, bytes, n, NULL), MGPT_OK);
     assert_int_equal(arr_len(g.tensors), 2);
     gguf_free(&g);
     free(bytes);
 }
 
+/* A later part may say what the first one says, and nothing else. */
+TEST(parts_with_the_same_key)
+{
+    size_t n;
+    struct gguf g;
+    uint8_t *same = put_splits(N_PARTS, 7, &n);
+    assert_int_equal(gguf_parse(&g, same, n, NULL), MGPT_OK);
+    assert_int_equal(arr_len(g.tensors), N_PARTS);
+    gguf_free(&g);
+    free(same);
+    mgpt_error err = {0};
+    uint8_t *other = put_splits(N_PARTS, 8, &n);
+    assert_int_equal(gguf_parse(&g, other, n, &err), MGPT_EFILE);
+    assert_non_null(strstr(err.text, "part 2 of 3: key k: not the value of the first part"));
+    free(other);
+}
+
 /* Every cut is refused, and reads nothing past it. */
 TEST(parts_cut)
 {
     size_t n;
-    uint8_t *bytes = put_splits(N_PARTS, &n);
+    uint8_t *bytes = put_splits(N_PARTS, 0, &n);
     for (size_t size = 0; size<n; size += size % FILE_PART_ALIGN> 400 ? 4001 : 1) {
         struct gguf g;
         uint8_t *exact = malloc(size ? size : 1);
@@ -94,7 +111,7 @@ TEST(parts_cut)
 TEST(parts_damaged)
 {
     size_t n, n_opened = 0;
-    uint8_t *bytes = put_splits(N_PARTS, &n);
+    uint8_t *bytes = put_splits(N_PARTS, 0, &n);
     for (size_t i = 0; i < n; i += i % FILE_PART_ALIGN == 400 ? FILE_PART_ALIGN - 400 : 1)
         for (unsigned bit = 0; bit < 8; bit++) {
             struct gguf g;

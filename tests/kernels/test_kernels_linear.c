@@ -138,6 +138,22 @@ static void spread(float *w, size_t n)
         w[i] *= ldexpf(1, -(int)matmul_below(100));
 }
 
+/* A tied head's rows are the embeddings of tokens. */
+static void rows_come_back(const struct kernels *k, enum weight_type type,
+                           const struct matmul_shape *s, const struct matmul_buffers *b)
+{
+    const struct dtype *d = dtype_of_weight(plain_type(type));
+    float *w = malloc(2 * s->n_in * sizeof *w);
+    assert_non_null(w);
+    matmul_pack(k, type, s->n_in, s->n_out, b->raw.at, b->packed.at);
+    for (size_t r = 0; r < s->n_out; r++) {
+        d->to_float((char *)b->raw.at + r * s->n_in * d->block_bytes, w, s->n_in);
+        kernels_unpack_row(type, b->packed.at, s->n_in, r, w + s->n_in);
+        assert_memory_equal(w + s->n_in, w, s->n_in * sizeof *w);
+    }
+    free(w);
+}
+
 static void one_linear(const struct kernels *k, size_t n_levels, enum weight_type type, size_t kind)
 {
     struct matmul_shape s = random_shape(type, kind);
@@ -168,6 +184,8 @@ static void one_linear(const struct kernels *k, size_t n_levels, enum weight_typ
                      k[i].isa, type == plain_type(type) ? d->name : "BF16_COMPRESSED", s.n, s.n_in,
                      s.n_out, s.p0, s.p1);
     }
+    if (kind % 8 == 0)
+        rows_come_back(&k[0], type, &s, &b);
     guard_free(&b.raw);
     guard_free(&b.packed);
     guard_free(&b.x);

@@ -352,17 +352,21 @@ TEST_IN_PLACE(bits_of_the_page)
             compare_paths(&narrow[j], isa);
 }
 
-/* The cache's room doubles and may be more than the context: the step that has none says so. */
+/* The cache's room doubles and may be more than the context: the step that has none says so, as does one of an
+ * id that is none. */
 TEST(full_context)
 {
     enum { N_CTX = 11 };
     struct toy *m = toy_build(&narrow[0]);
     mgpt_model *model = toy_open(m, NULL);
     mgpt_session *s = mgpt_session_new(model, &(mgpt_session_params){.n_ctx = N_CTX}, NULL);
-    const int32_t token = 3;
+    const int32_t token = 3, none = narrow[0].n_vocab;
     mgpt_error err;
-    for (int i = 0; i < N_CTX; i++)
+    for (int i = 0; i < N_CTX; i++) {
         assert_non_null(mgpt_step(s, token, NULL));
+        assert_null(mgpt_step(s, none, &err));
+        assert_int_equal(err.status, i < N_CTX - 1 ? MGPT_EARG : MGPT_EFULL);
+    }
     assert_null(mgpt_step(s, token, &err));
     assert_int_equal(err.status, MGPT_EFULL);
     assert_int_equal(mgpt_step_many(&s, &token, 1, &err), MGPT_EFULL);

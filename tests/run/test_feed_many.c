@@ -404,18 +404,20 @@ TEST(refusals)
 
 TEST(refusals_from_a_layer)
 {
-    struct subject s = subject_zoo(ZOO_LLAMA_DEEP);
-    struct clean_run c = clean_run(&s, MGPT_KV_F32, 20);
+    struct subject s = subject_zoo(ZOO_LLAMA_DEEP), twin = subject_zoo(ZOO_LLAMA_DEEP);
+    struct clean_run c = clean_run(&s, MGPT_KV_F32, 20),
+                     of_twin = clean_run(&twin, MGPT_KV_F32, 20);
     mgpt_session *a = session_with(&s, MGPT_KV_F32, 0, 1), *b = session_with(&s, 0, 0, 1),
                  *f16 = session_with(&s, MGPT_KV_F16, 0, 1);
     const mgpt_run good = {.session = a, .tokens = s.tokens, .n = 3};
     mgpt_run from = run_from(&c, b, 1, 0, 3), range = from, negative = from, no_resid = from,
-             no_clean = from, kv_type = from, short_clean = from, tokens = from;
+             no_clean = from, kv_type = from, model = from, short_clean = from, tokens = from;
     range.layer = s.m->spec.n_layer;
     negative.layer = -1;
     no_resid.resid = NULL;
     no_clean.clean = NULL;
     kv_type.clean = f16;
+    model.clean = of_twin.session;
     short_clean.n = 21;
     tokens.tokens = s.tokens + 1;
     subject_feed(f16, s.tokens, 3);
@@ -425,6 +427,7 @@ TEST(refusals_from_a_layer)
         {no_resid, {0}, MGPT_EARG, "run 1: a layer, but resid is NULL"},
         {no_clean, {0}, MGPT_EARG, "run 1: `clean` is NULL"},
         {kv_type, {0}, MGPT_EARG, "another kv_type"},
+        {model, {0}, MGPT_EARG, "of another model"},
         {short_clean, {0}, MGPT_EARG, "does not hold its tokens"},
         {tokens, {0}, MGPT_EARG, "does not hold its tokens"},
     };
@@ -433,8 +436,10 @@ TEST(refusals_from_a_layer)
     feed_many(runs, 2);
     subject_check(&s, 2, 1, mgpt_logits(b), "after refusals", 1);
     free(c.stream.x);
-    mgpt_session *all[] = {a, b, f16, c.session};
+    free(of_twin.stream.x);
+    mgpt_session *all[] = {a, b, f16, c.session, of_twin.session};
     for (size_t i = 0; i < COUNT(all); i++)
         mgpt_session_free(all[i]);
     subject_free(&s);
+    subject_free(&twin);
 }
