@@ -5,7 +5,10 @@
  */
 #include "convert/containers/json_read.h"
 #include "convert/containers/safetensors.h"
+#include "convert/containers/state_open.h"
+#include "convert/families/hf.h"
 #include "support/hf_dir.h"
+#include "support/run.h"
 #include "support/unit.h"
 
 /* ---- config.json: Apertus, Granite 4, SmolLM3 --------------------------------------------------- */
@@ -48,6 +51,17 @@ TEST(later_families)
         assert_read(&d, "config.json", cases[i].key, cases[i].expected);
         dir_free(&d);
     }
+}
+
+/* All layers after the last one that predict further tokens are left out. */
+TEST(further_layers)
+{
+    struct dir d = golden("glm4_moe");
+    set_key(&d, "num_hidden_layers", "1");
+    assert_read(&d, "config.json", "one further", "layers.2.");
+    set_key(&d, "num_nextn_predict_layers", "2");
+    assert_read(&d, "config.json", "two further", NULL);
+    dir_free(&d);
 }
 
 /* ---- files ------------------------------------------------------------------------------------- */
@@ -109,6 +123,8 @@ TEST(index)
         {"model-00001", "model-00009", "side file model-00009-of-00002.safetensors"},
         {"model-00001", "model-00002", "missing from model-00002-of-00002.safetensors"},
         {"model.norm.weight", "model.nrm.weight", "norm.weight: in the file, but not by"},
+        {"\"model.norm.weight\": \"model-00002", "\"model.norm.weight\": \"model-00001",
+         "norm.weight: in the file, but not by"},
         {"\"weight_map\": {", "\"weight_map\": {\"x\":\"model-00001-of-00002.safetensors\",",
          "tensor x: missing from model-00001-of-00002.safetensors"},
         {"\"weight_map\": {", "\"weight_map\": [], \"other\": {", "expected an object of tensors"},
@@ -249,6 +265,48 @@ TEST(biases_of_packed_matrices)
     append_tensor(&d, "model.layers.0.self_attn.q_proj.bias", 1, N, (float[N]){0});
     assert_read(&d, "config.json", "a bias of no packed matrix", "q_proj.bias: no llama");
     dir_free(&d);
+}
+
+/* Reads model.safetensors with the tensor of the input's name as a view of every second row, as torch.save may keep it. */
+static void read_view(struct checkpoint *c, const struct ckpt_input *in)
+{
+    struct state *s = state_new(c);
+    state_open(s, in->bytes);
+    for (size_t i = 0; i < arr_len(s->tensors); i++)
+        if (strcmp(s->tensors[i].name, in->name) == 0)
+            s->tensors[i].strides[0] *= 2;
+    hf_read_state(c, in, s);
+}
+
+TEST(views)
+{
+    static const struct ckpt_options options = {.given = OPT_NO_TOKENIZER};
+    static const struct {
+        const char *model, *tensor, *expected;
+    } cases[] = {
+        {"gptq_sym", "model.layers.0.mlp.down_proj.qweight", "qweight: a view that is not contig"},
+        {"gptq_sym", "model.layers.0.mlp.down_proj.scales",
+         "scales: a view that is not contiguous"},
+        {"granitemoe", "model.layers.0.block_sparse_moe.input_linear.weight",
+         "input_linear.weight: expected a contiguous ["},
+        {"granitemoe", "model.layers.0.input_layernorm.weight", NULL},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden(cases[i].model);
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        struct ckpt_input in = {*file_in(&d, "model.safetensors"),
+                                cases[i].tensor,
+                                &options,
+                                find_in_dir,
+                                &d,
+                                "directory",
+                                NULL};
+        ckpt_init(&c);
+        must_say(cases[i].tensor, run_read(read_view, &c, &in, &err), &err, cases[i].expected);
+        ckpt_free(&c);
+        dir_free(&d);
+    }
 }
 
 /* Old GPT-2 files have no "transformer." in front: the same tensors come out. */

@@ -3,10 +3,14 @@
 #include "support/unit.h"
 
 #include "convert/families/hf_coded.h"
+#include "convert/families/hf_quant.h"
 
 #include <math.h>
 
 #define SPARSE(KEY, VALUE) "{\"quant_method\":\"compressed-tensors\",\"" KEY "\":" VALUE "}"
+#define GROUPS_OF(columns, more)                                                                   \
+    "{\"quant_method\":\"fp8\",\"config_groups\":{\"a\":{\"weights\":{\"block_structure\":["       \
+    "24," columns "]}}" more "}}"
 #define QUANT(method, bits, more)                                                                  \
     "{\"quant_method\":\"" method "\",\"bits\":" bits ",\"group_size\":32" more "}"
 
@@ -26,6 +30,11 @@ static const struct {
     {"fp8", "quantization_config", "null", "element type F8_E4M3"},
     {"fp8", "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8\"}",
      "quant_algo W4A8 is not read, FP8 and NVFP4 are"},
+    {"fp8", "quantization_config", GROUPS_OF("20", ""),
+     "down_proj.weight_scale_inv: 3 scales for 64 rows or columns do not fit blocks of 20"},
+    {"fp8", "quantization_config", GROUPS_OF("24", ""), NULL},
+    {"fp8", "quantization_config", GROUPS_OF("24", ",\"b\":{}"),
+     "down_proj.weight_scale_inv: 3 scales for 64 rows or columns do not fit blocks of 0"},
     {"nvfp4", "quantization_config", "{\"quant_method\":\"fp8\"}", NULL},
     {"nvfp4", "quantization_config", "null", "q_proj.weight: missing"},
     {"hqq", "quantization_config", "{\"quant_method\":\"hqq\"}", NULL},
@@ -77,6 +86,134 @@ TEST(quantised)
         set_key(&d, cases[i].key, cases[i].json);
         assert_read(&d, "config.json", what, cases[i].expected);
         dir_free(&d);
+    }
+}
+
+/* The settings may be those of the text part; a list of groups may be empty: columns are in order. */
+TEST(parts_of_quantised)
+{
+    struct dir d = golden("gptq_sym");
+    json_t *text = get_config(&d), *header = header_of(&d), *list;
+    json_t *root = json_pack("{s:s, s:O}", "model_type", "some_vl", "text_config", text);
+    set_config(&d, root);
+    assert_read(&d, "config.json", "settings of the text part", NULL);
+    list = json_object_get(header, "model.layers.0.mlp.down_proj.g_idx");
+    json_object_set(header, "model.x.rotary_emb.inv_freq", json_deep_copy(list));
+    json_object_set_new(list, "shape", json_pack("[i]", 0));
+    json_object_set_new(list, "data_offsets", json_pack("[i,i]", 0, 0));
+    set_header(&d, header);
+    assert_read(&d, "config.json", "no list of groups", NULL);
+    json_decref(text);
+    json_decref(root);
+    json_decref(header);
+    dir_free(&d);
+}
+
+/* ---- numbers of some bits in words ---- */
+
+enum { IN = 64, OUT = 32, N_GROUPS = 2, GROUP = IN / N_GROUPS };
+
+struct stored {
+    uint8_t q[IN * OUT], zeros[N_GROUPS * OUT], g_idx[4 * IN];
+    float scales[N_GROUPS * OUT], biases[N_GROUPS * OUT];
+};
+
+/* Number i of `bits` bits in words that are `step` apart, bit by bit. */
+static unsigned by_bits(const uint8_t *words, uint64_t step, uint64_t i, unsigned bits)
+{
+    unsigned v = 0;
+    for (unsigned k = 0; k < bits; k++) {
+        uint64_t bit = i * bits + k;
+        v |= (words[4 * (bit / 32 * step) + bit % 32 / 8] >> bit % 8 & 1u) << k;
+    }
+    return v;
+}
+
+static float packed_expected(const struct hf_packed *m, const struct stored *s, size_t row,
+                             size_t i)
+{
+    const size_t g = m->g_idx ? m->g_idx[4 * i] : i / GROUP;
+    if (m->scheme == HF_MLX)
+        return s->scales[row * N_GROUPS + g] *
+                   (float)by_bits(s->q + row * IN * m->bits / 8, 1, i, m->bits) +
+               s->biases[row * N_GROUPS + g];
+    unsigned zero = by_bits(s->zeros + g * OUT * m->bits / 8, 1, row, m->bits) + m->plus;
+    int q = (int)by_bits(s->q + 4 * row, OUT, i, m->bits) - (int)zero;
+    return s->scales[g * OUT + row] * (float)q;
+}
+
+/* Values from each column on, and of all blocks of 32 columns, and of the last. */
+static void check_packed(const struct hf_packed *m, const struct stored *s, const char *type)
+{
+    char what[60];
+    snprintf(what, sizeof what, "scheme %d, %u bits", (int)m->scheme, m->bits);
+    if (strcmp(m->base.type->name, type) != 0)
+        fail_msg("%s: %s, expected %s", what, m->base.type->name, type);
+    for (size_t row = 0; row < OUT; row++)
+        for (size_t first = 0; first < IN; first++) {
+            float out[IN];
+            uint8_t blocks[IN * 4];
+            m->base.values(&m->base, row, first, IN - first, out);
+            for (size_t i = first; i < IN; i++)
+                if (out[i - first] != packed_expected(m, s, row, i))
+                    fail_msg("%s: row %zu, column %zu from %zu", what, row, i, first);
+            if (!m->base.blocks || first % 32)
+                continue;
+            m->base.blocks(&m->base, row, first, IN - first, blocks);
+            m->base.type->to_float(blocks, out, IN - first);
+            for (size_t i = first; i < IN; i++)
+                if (out[i - first] != packed_expected(m, s, row, i))
+                    fail_msg("%s: blocks, row %zu, column %zu", what, row, i);
+        }
+}
+
+TEST(packed)
+{
+    static const struct {
+        enum hf_scheme scheme;
+        unsigned bits, plus;
+        int zeros;      /* the byte that all zeros are made of; -1: any */
+        char groups[4]; /* of the first column, of the second, and of those from 32 on; "": none */
+        const char *type;
+    } kinds[] = {
+        {HF_GPTQ, 2, 1, -1, "", "Q4_0"},    {HF_GPTQ, 3, 1, -1, "", "Q4_0"},
+        {HF_GPTQ, 3, 1, -1, "110", "Q4_0"}, {HF_GPTQ, 3, 1, -1, "101", "F32"},
+        {HF_GPTQ, 4, 1, -1, "", "Q5_0"},    {HF_GPTQ, 4, 1, 0x77, "110", "Q4_0"},
+        {HF_GPTQ, 8, 1, 127, "", "Q8_0"},   {HF_GPTQ, 8, 0, 129, "", "F32"},
+        {HF_GPTQ, 8, 0, 127, "", "F32"},    {HF_MLX, 2, 0, -1, "", "Q4_1"},
+        {HF_MLX, 3, 0, -1, "", "Q4_1"},     {HF_MLX, 4, 0, -1, "", "Q4_1"},
+        {HF_MLX, 5, 0, -1, "", "Q5_1"},     {HF_MLX, 6, 0, -1, "", "F32"},
+        {HF_MLX, 8, 0, -1, "", "F32"},
+    };
+    static struct stored s;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        uint32_t random = 1;
+        for (size_t k = 0; k < sizeof s.q; k++)
+            s.q[k] = (uint8_t)((random = random * 1664525u + 1013904223u) >> 24);
+        for (size_t k = 0; k < sizeof s.zeros; k++)
+            s.zeros[k] = kinds[i].zeros < 0 ? (uint8_t)(s.q[k] * 7) : (uint8_t)kinds[i].zeros;
+        for (size_t k = 0; k < COUNT(s.scales); k++) {
+            s.scales[k] = (float)(k % 13 + 1) / 64;
+            s.biases[k] = (float)(k % 7) / 8 - 1;
+        }
+        for (size_t k = 0; k < IN; k++)
+            s.g_idx[4 * k] = kinds[i].groups[k < 2 ? k : 1 + k / 32] == '1';
+        struct hf_packed m = {.scheme = kinds[i].scheme,
+                              .bits = kinds[i].bits,
+                              .n_in = IN,
+                              .n_out = OUT,
+                              .n_groups = N_GROUPS,
+                              .group = GROUP,
+                              .q = s.q,
+                              .zeros = s.zeros,
+                              .scales = (const uint8_t *)s.scales,
+                              .g_idx = kinds[i].groups[0] ? s.g_idx : NULL,
+                              .scale_type = STATE_F32,
+                              .plus = kinds[i].plus};
+        if (m.scheme == HF_MLX)
+            m.zeros = (const uint8_t *)s.biases;
+        hf_packed_seal(&m);
+        check_packed(&m, &s, kinds[i].type);
     }
 }
 
