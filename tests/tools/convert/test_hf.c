@@ -265,17 +265,50 @@ TEST(lfm2_first_files)
     dir_free(&d);
 }
 
-/* The factors for short texts, unless --context asks for a longer one. */
+/* The factors for short texts, unless --context asks for a longer one than them; each with its attention factor. */
 TEST(longrope_context)
 {
+#define FACTORS(more)                                                                              \
+    "{\"rope_type\":\"longrope\",\"rope_theta\":1e4,\"partial_rotary_factor\":0.75,"               \
+    "\"long_factor\":[1,3,6],\"short_factor\":[1,1.25,1.5]," more                                  \
+    "\"original_max_position_embeddings\":32}"
+    static const char both[] = FACTORS("\"short_mscale\":2,\"long_mscale\":3,"),
+                      one[] = FACTORS("\"attention_factor\":1.5,");
+#undef FACTORS
+    static const struct {
+        const char *factors;
+        int asked;
+        uint32_t n_ctx;
+        float attn;
+        const char *said;
+    } cases[] = {
+        {both, 0, 32, 2, NULL},
+        {both, 32, 32, 2, NULL},
+        {both, 33, 33, 3, NULL},
+        {both, 64, 64, 3, NULL},
+        {one, 0, 32, 1.5F, NULL},
+        {one, 33, 33, 1.5F, NULL},
+        {both, 65, 0, 0, "--context 65: the model has 64 positions"},
+    };
     struct dir d = golden("phi3_longrope");
-    struct checkpoint c;
-    mgpt_error err;
-    assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
-    assert_int_equal(c.hp.n_ctx, 32);
-    assert_int_equal(c.hp.rope_context, 32);
-    assert_string_equal(c.hp.rope_scaling, "longrope");
-    ckpt_free(&c);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct ckpt_options o = {.given = OPT_NO_TOKENIZER | (cases[i].asked ? OPT_CONTEXT : 0),
+                                 .n_ctx = cases[i].asked};
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        set_key(&d, "rope_parameters", cases[i].factors);
+        struct ckpt_input in = {
+            *file_in(&d, "config.json"), "model", &o, find_in_dir, &d, "directory", NULL};
+        ckpt_init(&c);
+        must_say(cases[i].factors, ckpt_read(&c, &in, &err), &err, cases[i].said);
+        if (!cases[i].said) {
+            assert_int_equal(c.hp.n_ctx, cases[i].n_ctx);
+            assert_true(c.hp.rope_attn_factor == cases[i].attn);
+            assert_int_equal(c.hp.rope_context, 32);
+            assert_string_equal(c.hp.rope_scaling, "longrope");
+        }
+        ckpt_free(&c);
+    }
     dir_free(&d);
 }
 
@@ -317,6 +350,7 @@ TEST(json)
         {"{\"model_type\":\"llama\"} x", "end of file expected"},
         {"{\"model_type\":\"llama\"", "config.json: line 1"},
         {"{\"model_type\":\"some_vl\",\"text_config\":{}}", "model_type: missing"},
+        {"{\"model_type\" :\n\"bert\"}", "model_type bert is not supported"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct dir d = golden("llama");

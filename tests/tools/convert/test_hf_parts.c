@@ -290,6 +290,21 @@ TEST(parts_tied)
     }
 }
 
+/* A head of its own is one, also where the root says that there is none. */
+TEST(parts_not_tied)
+{
+    struct dir d = golden("llama");
+    struct checkpoint c;
+    without_key(&d, "tie_word_embeddings");
+    wrap_config(&d, "llava", "text_config", "llama");
+    set_key(&d, "tie_word_embeddings", "true");
+    must_read(&c, &d, "llava");
+    must_note(&c, "llava", "lm_head.weight is not the token table: used, although tie_word_emb");
+    assert_non_null(tensor_of(&c, "output.weight"));
+    ckpt_free(&c);
+    dir_free(&d);
+}
+
 /* Positions of rows and columns are the usual ones only in a model that sees. */
 TEST(mrope)
 {
@@ -368,6 +383,16 @@ TEST(no_model_type)
     assert_read(&d, "model.safetensors", "the weights", "write \"model_type\": \"gpt2\"");
     without_key(&d, "architectures");
     assert_read(&d, "config.json", "keys", "missing; for n_embd and n_head of a GPT-2 write");
+    static char text[602] = "\""; /* a long text with spaces is no base64 of values */
+    for (size_t i = 1; i < 600; i++)
+        text[i] = i % 10 ? 'a' : ' ';
+    text[600] = '"';
+    set_key(&d, "weights", text);
+    assert_read(&d, "config.json", "a long text", "missing; for n_embd and n_head of a GPT-2");
+    without_key(&d, "transformers_version");
+    assert_read(&d, "config.json", "keys of old files", "missing; for n_embd and n_head of a GPT");
+    without_key(&d, "layer_norm_epsilon");
+    assert_read(&d, "config.json", "a key of other programs", "not in the file: set --pre");
     dir_free(&d);
     d = golden("llama");
     without_key(&d, "model_type");
