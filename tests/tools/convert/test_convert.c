@@ -271,6 +271,22 @@ static void assert_chars(const char *chars, const char *tokens, int bos)
     ckpt_free(&c);
 }
 
+/* BOS between the characters, which have the other ids in their order. */
+TEST(bos_between_characters)
+{
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    struct ckpt_options options = {.given = OPT_BOS, .bos = 2};
+    if (read_bytes(&c, text(BIGRAM5 ",\"chars\":\"abcd\"}"), &options, &(struct convert_sides){0},
+                   &err) < 0)
+        fail_msg("%s", err.text);
+    static const char *const tokens[] = {"a", "b", "<BOS>", "c", "d"};
+    for (size_t i = 0; i < COUNT(tokens); i++)
+        assert_string_equal(c.vocab.tokens[i].p, tokens[i]);
+    assert_int_equal(c.vocab.bos, 2);
+    ckpt_free(&c);
+}
+
 TEST(chars_option)
 {
     assert_chars("dcba\n", "d|c|b|a|<BOS>|", 4); /* in order */

@@ -126,6 +126,32 @@ TEST(dialects)
     file_close(&gate);
 }
 
+/* The numbers of microgpt-bin begin at a multiple of 8, which may be where the characters end. */
+TEST(padding)
+{
+    static const struct convert_sides no_sides;
+    for (uint8_t n = 7; n <= 9; n++) {
+        uint8_t bytes[400] = "MGPT\1";
+        const uint8_t sizes[] = {1, 1, 1, 1, (uint8_t)(n + 1), n};
+        size_t at = (32u + n + 7u) / 8 * 8, n_numbers = 2 * (n + 1u) + 1 + 12;
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        float first;
+        for (size_t i = 0; i < sizeof sizes; i++)
+            bytes[8 + 4 * i] = sizes[i];
+        for (uint8_t i = 0; i < n; i++)
+            bytes[32 + i] = (uint8_t)('a' + i);
+        memcpy(bytes + at, &(double){0.5}, 8);
+        if (read_bytes(&c, (struct span){bytes, at + 8 * n_numbers}, &(struct ckpt_options){0},
+                       &no_sides, &err) < 0)
+            fail_msg("%d characters: %s", n, err.text);
+        ckpt_values(&c.tensors[0], 0, 1, &first);
+        assert_true(first == 0.5F);
+        assert_int_equal(arr_len(c.vocab.tokens), n + 1);
+        ckpt_free(&c);
+    }
+}
+
 /* ---- what must be refused ---------------------------------------------------------------------- */
 
 /* A fixture with the first `from` replaced by `to`, of the same length. */

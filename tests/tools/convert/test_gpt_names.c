@@ -4,6 +4,7 @@
 #include "support/torch_made.h"
 #include "support/unit.h"
 
+#include "convert/core/questions.h"
 #include "convert/families/gpt_names.h"
 
 static const struct {
@@ -211,4 +212,66 @@ TEST(bias_of_a_tied_head)
         n_found += strcmp(f.c.tensors[i].name, "output.bias") == 0;
     assert_int_equal(n_found, 1);
     unmake(&f);
+}
+
+/* ---- what two names say together ---- */
+
+/* Llama's w1 is the gate, in capitals, too; of other pairs it is asked. */
+TEST(gates)
+{
+    static const struct {
+        const char *one, *two;
+        unsigned is_asked;
+    } rows[] = {{"w1", "w3", 0}, {"W1", "W3", 0}, {"w3", "w1", 0}, {"w1", "W3", 1}, {"a", "b", 1}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.d = {.n = 0}};
+        char one[64], two[64];
+        const char *const shapes[] = {"tok_emb.weight 5 4",
+                                      "blocks.0.norm1.weight 4",
+                                      "blocks.0.attn.wq.weight 4 4",
+                                      "blocks.0.attn.wk.weight 4 4",
+                                      "blocks.0.attn.wv.weight 4 4",
+                                      "blocks.0.attn.wo.weight 4 4",
+                                      "blocks.0.norm2.weight 4",
+                                      one,
+                                      two,
+                                      "blocks.0.mlp.w2.weight 4 6",
+                                      "norm.weight 4",
+                                      "head.weight 5 4",
+                                      NULL};
+        snprintf(one, sizeof one, "blocks.0.mlp.%s.weight 6 4", rows[i].one);
+        snprintf(two, sizeof two, "blocks.0.mlp.%s.weight 6 4", rows[i].two);
+        make(&f, shapes, NULL);
+        map(&f, &gpt_mapping, "--heads");
+        assert_int_equal(f.c.open >> FACT_GATE & 1, rows[i].is_asked);
+        unmake(&f);
+    }
+}
+
+/* minGPT's types, of which each has a number of heads; one that is stated counts more. */
+TEST(heads_of_mingpt)
+{
+    static const struct {
+        const char *config;
+        uint32_t n_head;
+    } rows[] = {{"\"openai-gpt\"", 12},  {"\"gpt2\"", 12},
+                {"\"gpt2-medium\"", 16}, {"\"gpt2-large\"", 20},
+                {"\"gpt2-xl\"", 25},     {"\"gopher-44m\"", 8},
+                {"\"gpt-mini\"", 6},     {"\"gpt-micro\"", 4},
+                {"\"gpt-nano\"", 3},     {"\"gpt-nano\",\"n_head\":5", 5},
+                {"null,\"n_head\":2", 2}};
+    static const char *const shapes[] = {
+        "transformer.wte.weight 5 1200", "transformer.wpe.weight 8 1200",
+        "transformer.ln_f.weight 1200",  "transformer.ln_f.bias 1200",
+        "lm_head.weight 5 1200",         NULL};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.d = {.n = 0}};
+        char config[80];
+        snprintf(config, sizeof config, "{\"model\":{\"model_type\":%s}}", rows[i].config);
+        make(&f, shapes, NULL);
+        add_file(&f.d, "config.json", config);
+        map(&f, &mingpt_mapping, NULL);
+        assert_int_equal(f.c.hp.n_head, rows[i].n_head);
+        unmake(&f);
+    }
 }
