@@ -60,6 +60,23 @@ TEST(tiktoken)
     ckpt_free(&c);
 }
 
+/* A token of 512 bytes is one. */
+TEST(longest_token)
+{
+    char text[513] = "";
+    struct ranks r;
+    struct checkpoint c;
+    mgpt_error err;
+    memset(text, 'z', 512);
+    make_ranks(&r);
+    r.tokens[258].text = (struct gguf_str){text, 512};
+    ckpt_init(&c);
+    assert_int_equal(
+        tiktoken_status((struct tiktoken_run){.c = &c, .t = &r.t, .n_rows = 261}, &err), MGPT_OK);
+    has_token(&c, 258, text, TOKEN_NORMAL);
+    ckpt_free(&c);
+}
+
 /* The pair of lowest rank in a token is merged first, of equal pairs the first. */
 TEST(order_of_ranks)
 {
@@ -161,7 +178,7 @@ TEST(known_ranks)
     }
 }
 
-/* Files of ranks in a directory of Hugging Face: its generation_config.json has the ids that end texts, and GLM-4's class
+/* Files of ranks in a directory of Hugging Face: its generation_config.json or config.json has the ids that end texts, and GLM-4's class
  * puts [gMASK] and <sop> before a text. */
 TEST(ranks_in_directories)
 {
@@ -219,7 +236,7 @@ TEST(ranks_in_directories)
         snprintf(generation, sizeof generation, "{\"eos_token_id\":%s}", all[i].ends);
         add_bytes(&d, all[i].name, text, size);
         add_file(&d, "tokenizer_config.json", config);
-        add_file(&d, "generation_config.json", generation);
+        add_file(&d, i == 1 ? "config.json" : "generation_config.json", generation);
         reads(&c, &d, all[i].n);
         assert_int_equal(c.vocab.bos, all[i].bos);
         assert_int_equal(c.vocab.add_bos, all[i].add_bos);
@@ -262,6 +279,9 @@ TEST(bad_tiktoken)
     bad_tiktoken(&r, 300, "the tokenizer: ranks 257 and 258 are one text");
     r.tokens[65].text.n = 0;
     bad_tiktoken(&r, 300, "the tokenizer: token 65 has 0 bytes, expected 1 to 512");
+    static const char longer[513] = {0};
+    r.tokens[258].text = (struct gguf_str){longer, 513};
+    bad_tiktoken(&r, 300, "the tokenizer: token 258 has 513 bytes, expected 1 to 512");
     r.tokens[65].text = (struct gguf_str){"longer", 6};
     bad_tiktoken(&r, 300, "the tokenizer: byte 65 has no rank");
     r.t.pattern = (struct gguf_str){"\\w+", 3};

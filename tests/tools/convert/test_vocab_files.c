@@ -94,6 +94,8 @@ TEST(sentencepiece)
     struct message m = model_of(2, 0, NULL, 0);
     struct directory d = {.n = 0};
     struct checkpoint c;
+    for (unsigned field = 1; field <= 3; field++) /* numbers, which are other fields */
+        put_number(&m, field, 5);
     add_bytes(&d, "tokenizer.model", m.bytes, m.n);
     reads(&c, &d, 8);
     assert_string_equal(c.vocab.model, "llama");
@@ -233,6 +235,7 @@ TEST(sentencepiece_unigram)
     assert_int_equal(c.vocab.charsmap.n, 9);
     assert_memory_equal(c.vocab.charsmap.p, "\4\0\0\0abcdx", 9);
     has_token(&c, 6, "\u2581x", TOKEN_USER); /* as the model has it: it is a piece */
+    has_token(&c, 7, "a x", TOKEN_USER);
     assert_null(c.vocab.doubles);
     ckpt_free(&c);
 }
