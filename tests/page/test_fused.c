@@ -411,34 +411,3 @@ TEST(tap_leaves_others_fused)
     mgpt_close(model);
     toy_free(m);
 }
-
-/* A model that the fused path does not support runs in forward.c. */
-TEST(what_does_not_qualify)
-{
-#define SMALL TOY_SIZES(1, 16, 4, 64, 16, 27)
-    const struct toy_spec others[] = {
-        {.label = "window", .arch = "gpt2", SMALL, .window = 5},
-        {.label = "clamp", .arch = "microgpt", SMALL, .qkv_clamp = 0.5},
-        {.label = "soft cap", .arch = "microgpt", SMALL, .logit_softcap = 1.5},
-        {.label = "branches side by side", .arch = "gpt2", SMALL, .parallel = TOY_YES},
-        {.label = "head bias", .arch = "gpt2", SMALL, .head_bias = 1},
-        {.label = "heads of 2", .arch = "microgpt", TOY_SIZES(1, 16, 8, 64, 16, 27)},
-        {.label = "no layers, 20 wide", .arch = "microgpt", TOY_SIZES(0, 20, 5, 0, 16, 27)},
-        {.label = "too large", .arch = "microgpt", TOY_SIZES(0, 64, 4, 0, 16, 3000)},
-        {.label = "wide", .arch = "microgpt", TOY_SIZES(1, 80, 5, 64, 16, 27)},
-        {.label = "odd", .arch = "microgpt", TOY_SIZES(1, 20, 4, 64, 16, 27)},
-        {.label = "odd MLP", .arch = "microgpt", TOY_SIZES(1, 16, 4, 24, 16, 27)},
-        {.label = "odd keys", .arch = "microgpt", SMALL, .n_head_kv = 1},
-        {.label = "wide MLP", .arch = "microgpt", TOY_SIZES(1, 16, 4, 272, 16, 27)},
-        {.label = "halves", .arch = "microgpt", SMALL, .type = TOY_F16},
-        {.label = "rotated", .arch = "llama", SMALL},
-    };
-    for (size_t i = 0; i < COUNT(others); i++) {
-        struct toy *m = toy_build(&others[i]);
-        mgpt_model *model = toy_open(m, NULL);
-        if (model->fused)
-            fail_msg("%s: fused", others[i].label);
-        mgpt_close(model);
-        toy_free(m);
-    }
-}
