@@ -3,10 +3,12 @@
 #include "support/build_model.h"
 #include "support/unit.h"
 
+#define SMALL TOY_SIZES(1, 16, 4, 64, 16, 27)
+#define STILL SMALL, .no_rope_every = 1
+
 /* A model that the fused path does not support runs in forward.c. */
 TEST(what_does_not_qualify)
 {
-#define SMALL TOY_SIZES(1, 16, 4, 64, 16, 27)
     const struct toy_spec others[] = {
         {.label = "window", .arch = "gpt2", SMALL, .window = 5},
         {.label = "clamp", .arch = "microgpt", SMALL, .qkv_clamp = 0.5},
@@ -23,12 +25,58 @@ TEST(what_does_not_qualify)
         {.label = "wide MLP", .arch = "microgpt", TOY_SIZES(1, 16, 4, 272, 16, 27)},
         {.label = "halves", .arch = "microgpt", SMALL, .type = TOY_F16},
         {.label = "rotated", .arch = "llama", SMALL},
+        {.label = "norms of q and k", .arch = "qwen3", STILL},
+        {.label = "norms after the branches", .arch = "olmo2", STILL},
+        {.label = "sinks", .arch = "granite_swa", STILL},
+        {.label = "residual scale", .arch = "granite", STILL, .residual_scale = 0.5},
+        {.label = "logit scale", .arch = "granite", STILL, .logit_scale = 0.5},
+        {.label = "gates of heads", .arch = "afmoe", STILL, .window = 16},
+        {.label = "rows of no panel",
+         .arch = "llama",
+         .n_layer = 1,
+         .n_embd = 32,
+         .n_head = 2,
+         .head_dim = 12,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27,
+         .no_rope_every = 1},
+        {.label = "narrow keys",
+         .arch = "llama",
+         .n_layer = 1,
+         .n_embd = 32,
+         .n_head = 4,
+         .head_dim = 8,
+         .n_head_kv = 1,
+         .n_ff = 64,
+         .n_ctx = 16,
+         .n_vocab = 27,
+         .no_rope_every = 1},
     };
     for (size_t i = 0; i < COUNT(others); i++) {
         struct toy *m = toy_build(&others[i]);
         mgpt_model *model = toy_open(m, NULL);
         if (model->fused)
             fail_msg("%s: fused", others[i].label);
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
+/* So that it is what the labels above name that hinders those. */
+TEST(what_qualifies)
+{
+    const struct toy_spec some[] = {
+        {.label = "canonical", .arch = "microgpt", SMALL},
+        {.label = "biases", .arch = "gpt2", SMALL},
+        {.label = "not rotated", .arch = "llama", STILL},
+        {.label = "scales", .arch = "granite", STILL, .embd_scale = 1.5, .attn_scale = 0.3},
+    };
+    for (size_t i = 0; i < COUNT(some); i++) {
+        struct toy *m = toy_build(&some[i]);
+        mgpt_model *model = toy_open(m, NULL);
+        if (!model->fused)
+            fail_msg("%s: not fused", some[i].label);
         mgpt_close(model);
         toy_free(m);
     }
