@@ -32,7 +32,7 @@ LANGUAGE = [
     '{{ "a,b,,c".split(",")|join("-") }}|{{ " a  b ".split()|join("-") }}|{{ "a,b,c".split(",", 1)|join("-") }}|{{ "a".split("</t>")[-1] }}',
     '{{ "abc".startswith("ab") }}{{ "abc".endswith("bc") }}{{ "abc".startswith(("x", "a")) }}{{ "b" in "abc" }}{{ "" in "" }}{{ "x" not in "abc" }}',
     '{{ "aXbX".replace("X", "--") }}{{ "aXbX".replace("X", "", 1) }}{{ "hello world"|title if false else "hello wORLD".title() }}',
-    '{{ "Ab".upper() ~ "Ab".lower() ~ "aB".capitalize() ~ " aB".capitalize() ~ "aB-c2d'E f".title() ~ "abc".find("c") ~ "abc".find("z") }}{{ "-".join(["a", "b"]) }}',
+    '{{ "Ab".upper() ~ "Ab".lower() ~ "aB".capitalize() ~ " aB".capitalize() ~ "aB-c2d\'E f".title() ~ "abc".find("c") ~ "abc".find("z") }}{{ "-".join(["a", "b"]) }}',
     '{{ "<{}{{{}}}|{}>".format(":a", 1, none) }}{{ "{}".format(true, 2) }}{{ "}}{{".format() }}{{ "\u4e2d{}".format("b") }}|{{ "{}".format(missing) }}|{{ "{} {}".format(messages[2].content, 15) }}',
     '{{ "{}{}".format(1) }}', '{{ "{".format(1) }}', '{{ "a}".format(1) }}',
     # numbers, comparisons, logic
@@ -61,6 +61,12 @@ LANGUAGE = [
     '{{ range(6, 0, -2)|join(",") }} {{ range(5, 0, -2)|join(",") }} {{ "\u0416\u1e9e\x7f"|tojson(ensure_ascii=true) }}',
     '{{ " a "|trim }}|{{ "xax"|trim("x") }}|{{ none|trim }}|{{ "a"|upper }}|{{ "aB"|capitalize }}|{{ "AB"|lower }}|{{ 3|string ~ 4 }}|{{ "12"|int + 1 }}|{{ "a-b"|replace("-", "+") }}',
     '{{ "a" | trim | upper ~ "b" }}', '{{ -1|string }}', '{{ "a"|safe }}', '{{ messages|length > 1 }} {{ messages[1:]|length }} {{ messages[:2][0].role }} {{ messages[-1].content }}',
+    '{{ {} == {} }}{% set d = {"a": 1} %}{{ d == d }}{{ {} == [] }}{{ {} != {} }}', '{{ {"items": 3}["items"] }} {{ {1: "x"}[true] }} {{ true in {1: 2} }} {{ 1 in {"1": 2} }} {{ {"1": 2}[1] is defined }} {{ {0: 1}["a"] is defined }}',
+    '{{ [1, 2, 3][::5]|join(",") }} {{ [1, 2, 3][5:1:-9]|join(",") }} {{ [1, 2, 3][::-5]|join }} {{ [1][::none]|join }} {{ [1, 2][true:]|join if false else 2 }}', '{{ "\\U0001F600\\u00E9\\x4A" }}',
+    '{{ "a".replace("abc", "x") }} {{ "abcabd".replace("abd", "-") }} {{ "a".find("abc") }}', '{{ [1]|default("d", true)|join }}|{{ ""|default(none, true) }}|{{ missing|default }}|{{ 0|d("x", false) }}|{{ 0|d("x", true) }}',
+    '{{ 012 }}', '{{ 1a }}', '{{ "\\xG1" }}', '{{ [1][1:2:3:4] }}', '{{ [1][::0] }}', '{{ range()|join }}', '{{ range(1, 2, 3, 4)|join }}', '{{ range(1, 2, 0) }}', '{{ range("a") }}',
+    '{% macro f(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ f(b=1, 2) }}', '{{ "a".replace("b") }}', '{{ "a".replace("b", 1) }}', '{{ 1 is eq }}', '{{ 1 is defined(1) }}', '{{ {}.get() }}', '{{ {}.get(1, 2, 3) }}', '{{ {}.keys(1) }}', '{{ "a" not "ab" }}', '{{ "a"|safe(1) }}',
+    '{{ messages|selectattr|list|length }}', '{{ messages|map|list|length }}', '{{ messages|map(1)|list|length }}', '{% for x in [1] %}{{ loop.cycle() }}{% endfor %}', '{% for (a in [1] %}{% endfor %}', '{{ "a" > 1 }}', '{{ (1, 2 }}',
     # tests
     '{{ 1 is number }}{{ "a" is string }}{{ {} is mapping }}{{ [] is sequence }}{{ "a" is iterable }}{{ none is none }}{{ true is boolean }}{{ 1 is boolean }}{{ 1 is true }}{{ true is true }}',
     '{{ 3 is odd }}{{ 4 is even }}{{ 1 is eq 1 }}{{ 1 is ne(2) }}{{ "a" is in ["a"] }}{{ missing is undefined }}{{ {} is iterable }}{{ 1 is iterable }}{{ true is integer }}{{ true is number }}',
