@@ -273,6 +273,27 @@ TEST(limits)
                  text, 20000, "the normalized text is too long");
 }
 
+/* A text that is put in has at most 1,024 bytes. */
+TEST(texts_put_in)
+{
+    for (size_t n = 1024; n < 1026; n++) {
+        struct tok_file f;
+        char steps[1200];
+        snprintf(steps, sizeof steps, "prepend~%0*d", (int)n, 0);
+        tok_file_begin(&f, NULL, NULL);
+        tok_file_edit(&f, BYTES);
+        tok_file_strings(&f, "mgpt.tokenizer.normalizers", steps);
+        if (n > 1024) {
+            tok_file_refused(&f,
+                             "mgpt.tokenizer.normalizers[1]: expected a shorter text, found '0");
+            continue;
+        }
+        assert_int_equal(
+            tok_encode(tok_file_open(&f), "a", 1, MGPT_NO_SPECIAL_TOKENS, NULL, 0, NULL), n + 1);
+        tok_file_free(&f);
+    }
+}
+
 /* A text without matches, and one match as long as the text, take no more than others. */
 TEST(long_texts)
 {

@@ -330,6 +330,28 @@ TEST(map_as_step)
     tok_file_free(&f);
 }
 
+/* A text of a map has at most 255 bytes: a short text must not become a long one. */
+TEST(texts_of_a_map)
+{
+    for (size_t n = 255; n < 257; n++) {
+        char map[600] = "0C00000000800100610D000000000080";
+        for (size_t i = 0; i < n; i++)
+            strcat(map, "62");
+        strcat(map, "00");
+        struct tok_file f;
+        tok_file_begin(&f, NULL, NULL);
+        tok_file_edit(&f, LETTERS);
+        tok_file_u8s(&f, "tokenizer.ggml.precompiled_charsmap", map);
+        if (n > 255) {
+            tok_file_refused(&f, "tokenizer.ggml.precompiled_charsmap: the text at byte 0 of the "
+                                 "texts is longer than 255");
+            continue;
+        }
+        assert_int_equal(tok_encode(tok_file_open(&f), "a", 1, 0, NULL, 0, NULL), n);
+        tok_file_free(&f);
+    }
+}
+
 /* ---- long texts ------------------------------------------------------------------------------ */
 
 TEST(long_texts)
