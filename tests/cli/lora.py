@@ -188,6 +188,8 @@ def commands():
     holds("a name of one letter", " adapter a: 14 matrices changed" in done.stderr, done.stderr)
     done = run("convert", hf, out, "--no-tokenizer", "--lora", adapter)
     holds("convert says what was changed", "adapter llama: 14 matrices changed, in F32" in done.stderr, done.stderr)
+    done = run("info", GOLDEN / "gpt_neox", "--lora", LORA / "gpt_neox")
+    holds("parts of one matrix are one", "adapter gpt_neox: 4 matrices changed" in done.stderr, done.stderr)
     for words in (("check", "--self", "--tokens", "3"), ("generate", "--ids", "1,2", "-n", "5", "--temp", "0"),
                   ("trace", "--ids", "1,2", "-o", TMP / "t.npz"), ("imatrix", "--ids", "1,2", "-o", TMP / "i.gguf"), ("lab", "--static", "--ids", "1,2", "-o", TMP / "l.html")):
         seen = []
@@ -314,6 +316,10 @@ def refusals():
             ("use_dora", True, "lora_magnitude_vector is missing")):
         peft(expected, config={key: value})
     peft("lora_magnitude_vector is there", name="llama_dora", config={"use_dora": False})
+    weights = edited("llama_tables", config={"use_dora": True}) / "adapter_model.safetensors"
+    weights.write_bytes(repeated(*head_of(weights), lambda name: [] if "head.lora" in name else [name] + [
+        name.replace("lora_embedding_A", "lora_magnitude_vector")] * ("embedding_A" in name)))
+    refused("PEFT", 3, "embed_tokens: DoRA of an embedding is not supported", "info", hf, "--lora", weights.parent)
     peft("of the same meaning", names={r"lora_B\.weight": "lora_A.default.weight"})
     peft("expected a name that begins base_model.model.", names={r"base_model\.model\.": "x."})
     peft("has nothing that it changes", names={"q_proj": "query"})
