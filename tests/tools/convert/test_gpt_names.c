@@ -275,3 +275,67 @@ TEST(heads_of_mingpt)
         unmake(&f);
     }
 }
+
+/* The factor of the embedding is in the table; a head that is tied to it becomes a tensor without it. */
+TEST(scaled_embedding)
+{
+    for (int tied = 0; tied < 2; tied++) {
+        struct made f = {.o = {.given = OPT_HEADS | OPT_ASSUME | OPT_EMBEDDING_SCALE,
+                               .assume = "encoder-layer",
+                               .embedding_scale = "root",
+                               .n_head = 2}};
+        static const float ones[sizeof zeros / sizeof(float)] = {1, 1};
+        size_t n_heads = 0;
+        make(&f, encoder, tied ? "lm_head.weight" : NULL);
+        f.m.state->tensors[0].bytes.data = (const uint8_t *)ones;
+        map(&f, &gpt_mapping, NULL);
+        for (size_t i = 0; i < arr_len(f.c.tensors); i++) {
+            float x[2];
+            int is_head = strcmp(f.c.tensors[i].name, "output.weight") == 0;
+            ckpt_values(&f.c.tensors[i], 0, 2, x);
+            if (i == 0 || is_head)
+                assert_true(x[0] == x[1] && x[0] == (i == 0 ? 2.0F : tied ? 1.0F : 0.0F));
+            n_heads += (size_t)is_head;
+        }
+        assert_int_equal(n_heads, 1);
+        unmake(&f);
+    }
+}
+
+/* Rows of keys are those of heads whose number divides that of queries. */
+TEST(key_heads)
+{
+    static const struct {
+        unsigned rows, n_head_kv;
+        const char *expected;
+    } rows[] = {{16, 0, NULL},
+                {8, 2, NULL},
+                {4, 1, NULL},
+                {12, 0, "12 rows of keys do not form heads of width 4 of llama"},
+                {10, 0, "10 rows of keys do not form heads of width 4 of llama"},
+                {2, 0, "2 rows of keys do not form heads of width 4 of llama"}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.o = {.given = OPT_HEADS | OPT_ASSUME, .assume = "llama", .n_head = 4}};
+        char k[64], v[64];
+        const char *const shapes[] = {"tok_emb.weight 5 16",
+                                      "blocks.0.norm1.weight 16",
+                                      "blocks.0.attn.wq.weight 16 16",
+                                      k,
+                                      v,
+                                      "blocks.0.attn.wo.weight 16 16",
+                                      "blocks.0.norm2.weight 16",
+                                      "blocks.0.mlp.w1.weight 6 16",
+                                      "blocks.0.mlp.w2.weight 16 6",
+                                      "blocks.0.mlp.w3.weight 6 16",
+                                      "norm.weight 16",
+                                      "head.weight 5 16",
+                                      NULL};
+        snprintf(k, sizeof k, "blocks.0.attn.wk.weight %u 16", rows[i].rows);
+        snprintf(v, sizeof v, "blocks.0.attn.wv.weight %u 16", rows[i].rows);
+        make(&f, shapes, NULL);
+        map(&f, &gpt_mapping, rows[i].expected);
+        if (!rows[i].expected)
+            assert_int_equal(f.c.hp.n_head_kv, rows[i].n_head_kv);
+        unmake(&f);
+    }
+}

@@ -73,6 +73,23 @@ TEST(absent)
     }
 }
 
+/* Beam has three plain layers unless a list says otherwise, or all where it has fewer. */
+TEST(beam_of_one_layer)
+{
+    struct dir d = golden("beam");
+    struct checkpoint c;
+    drop_key(&d, "mlp_layer_types");
+    drop_key(&d, "layer_types");
+    set_key(&d, "num_hidden_layers", "1");
+    set_key(&d, "num_nextn_predict_layers", "3"); /* the others */
+    must_read(&c, &d, "beam");
+    assert_int_equal(c.hp.n_dense, 1);
+    ckpt_free(&c);
+    set_key(&d, "num_hidden_layers", "4");
+    assert_read(&d, "config.json", "four layers", "layers.1.mlp.gate_proj.weight: missing");
+    dir_free(&d);
+}
+
 /* A window matters only where it is in use, and smaller than the context. */
 TEST(qwen_window)
 {
