@@ -167,6 +167,7 @@ check "--text: exit 3, nothing is written" eval '[ $code -eq 3 ] && [ ! -e no.gg
 check "--text: the losses, lowest first" awk 'NR > 1 && $1 ~ /^[0-9.]+$/ { if ($1 + 0 < last) exit 1; last = $1; n++ } END { exit n < 8 }' "$tmp/out"
 check "--text: the order of norms that the text is drawn with" eval 'sed -n 2p "$tmp/out" | grep -q -- --post-norm'
 check "--text: says that nothing is chosen" grep -q 'nothing is chosen or written' "$tmp/err"
+mv own.txt drawn.txt
 printf 'abcdefghijk\303\251' >chars.txt
 printf abcabdab >own.txt
 losses=
@@ -193,6 +194,15 @@ done
 # shellcheck disable=SC2086
 run convert rotated/model.pt no.gguf $words --text own.txt
 check "--text: numbers that the file lacks" [ "$(sed 1d "$tmp/out" | sort -k 3,3r | tr '\n' ,)" = "$(printf %s "$losses" | tr , '\n' | sort -k 3,3r | tr '\n' ,)" ]
+# What is more than is shown is said with the highest loss.
+# shellcheck disable=SC2086
+most=$(for words in '--pre-norm --qk-scale head' '--pre-norm --qk-scale embd' '--post-norm --qk-scale head' '--post-norm --qk-scale embd'; do
+    run convert freecodecamp/model.pth no.gguf --text drawn.txt $words
+    sed 1d "$tmp/out"
+done | sort -n | awk '{ most = $1 } END { print most }')
+run convert freecodecamp/model.pth no.gguf --text drawn.txt
+check "--text: the highest loss of all, $most" grep -q "^ *([0-9]* more, up to $most)$" "$tmp/out"
+denies 3 "general.type is '', expected 'adapter'" freecodecamp/model.pth no.gguf --text drawn.txt --lora "$names"
 denies 2 'nothing is open' nanogpt/ckpt.pt no.gguf --assume nanogpt --text own.txt
 denies 3 '--text: the tokens are not known' no-projection/model.pt no.gguf --text own.txt
 
@@ -326,6 +336,8 @@ foreign 'gzip' '\037\213\010'
 foreign "llm.c's tokenizer" '\310\327\064\001'
 unknown '\010\021\022\007pytorch\032\003' # ONNX of version 17
 foreign 'ONNX' '\010\007\022\007py ~rch\032\003'
+foreign 'ONNX' '\010\007\022\037a program whose name is so long\032\003'
+unknown '\010\007\022\040a program whose name is so long \032\003'
 unknown '\010\007\022\007pyt\037rch\032\003' # no text
 unknown '\010\007\022\007pyt\177rch\032\003'
 unknown '\010\007\022\007pytorch\031\003'
@@ -355,10 +367,18 @@ check "--activation and --eps" eval '[ $code -eq 0 ] && ! grep -q "activation =\
 runs "--tokenizer meta.pkl" convert --tokenizer nanogpt/meta.pkl mingpt/model.pt x.gguf
 runs "its characters" generate -m x.gguf -p 'abc' -n 2 --seed 1
 
-cp nanogpt/meta.pkl . && cp nanogpt/ckpt.pt "$(printf 'a\001b')".pt
-runs "a name with a control character" convert "$(printf 'a\001b')".pt x.gguf --assume nanogpt
+cp nanogpt/meta.pkl .
+for named in 'a\001b:a_b' 'a\177b:a_b'; do
+    file=$(printf "${named%:*}").pt
+    cp nanogpt/ckpt.pt "$file"
+    runs "a file called ${named%:*}.pt" convert "$file" x.gguf --assume nanogpt
+    run info x.gguf
+    says "... its model's name" "\"${named#*:}\""
+done
+cp nanogpt/ckpt.pt .pt
+run convert .pt x.gguf --assume nanogpt
 run info x.gguf
-says "which becomes _" '"a_b"'
+says "a name that begins with a dot has no ending" '".pt"'
 
 # ---- what is refused ----
 

@@ -186,6 +186,8 @@ def commands():
     hf, adapter, out = GOLDEN / "llama", LORA / "llama", TMP / "merged.gguf"
     done = run("convert", hf, out, "--no-tokenizer", "--lora", shutil.copytree(adapter, TMP / "a"))
     holds("a name of one letter", " adapter a: 14 matrices changed" in done.stderr, done.stderr)
+    done = run("convert", hf, out, "--no-tokenizer", "--lora", "a/")
+    holds("a name that ends in /", " adapter a/: 14 matrices changed" in done.stderr, done.stderr)
     done = run("convert", hf, out, "--no-tokenizer", "--lora", adapter)
     holds("convert says what was changed", "adapter llama: 14 matrices changed, in F32" in done.stderr, done.stderr)
     done = run("info", GOLDEN / "gpt_neox", "--lora", LORA / "gpt_neox")
@@ -348,13 +350,16 @@ def refusals():
     in_gguf("it has no tensors", lambda g: g.tensors.clear())
     in_gguf("expected NAME.lora_a or NAME.lora_b", lambda g: g.tensors[0].__setitem__(0, "blk.0.attn_q.weight"))
     in_gguf("lora_b is missing", lambda g: g.tensors.pop(1))
+    in_gguf("lora_a is missing", lambda g: g.tensors.pop(0))
     in_gguf("the model has no tensor blk.9.", lambda g: [t.__setitem__(0, t[0].replace("blk.1.", "blk.9.")) for t in g.tensors])
 
     def shorter(g):  # B of rank 2
         t = g.tensors[1]
         t[1], t[3] = [2, t[1][1] * 2], t[3]
     in_gguf("A has rank 4, B has rank 2", shorter)
-    in_gguf("the model's head is the token table", lambda g: None, name="llama_tables", base=GOLDEN / "llama3_rope")
+    for kept in slice(4), slice(2), slice(2, 4):  # the table and the head; one of them
+        in_gguf("the model's head is the token table", lambda g: g.tensors.__setitem__(slice(4), g.tensors[kept]),
+                name="llama_tables", base=GOLDEN / "llama3_rope")
 
 
 with tempfile.TemporaryDirectory() as tmp:

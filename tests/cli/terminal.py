@@ -85,6 +85,16 @@ def on_terminal(*arguments):
     return os.waitpid(pid, 0)[1], seen
 
 
+def asking(directory, name, *more):
+    """A conversion of a fixture that asks, at its first question."""
+    t = Terminal.__new__(Terminal)
+    t.pid, t.fd = pty.fork()
+    if t.pid == 0:
+        os.execv(MGPT, [MGPT, "convert", "--ask", os.path.join(ROOT, "tests/fixtures/torch", name), os.path.join(directory, "asked.gguf"), *more])
+    t.first = t.read("> ")
+    return t
+
+
 with tempfile.TemporaryDirectory() as directory:
     for folder in "folder", "bin":
         os.mkdir(os.path.join(directory, folder))
@@ -202,35 +212,32 @@ with tempfile.TemporaryDirectory() as directory:
     piped = subprocess.run([MGPT, *samples], stdout=subprocess.PIPE, text=True, check=True).stdout
     check("samples that grow on a terminal", on_terminal(*samples)[1].decode().replace("\r\n", "\n"), piped)
     # Facts that are not in the file are asked for, one after the other; a number or a name answers.
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execv(MGPT, [MGPT, "convert", "--ask", os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/model.pth"),
-                        os.path.join(directory, "asked.gguf")])
-    t = Terminal.__new__(Terminal)
-    t.pid, t.fd = pid, fd
-    check("--ask: the activation", t.read("name> "), "the activation of the MLP")
+    t = asking(directory, "freecodecamp/model.pth")
+    check("--ask: the activation", t.first, "the activation of the MLP")
     check("... what is no answer", t.keys("tanh\r", "name> "), "'tanh' is no answer")
     check("... by its name; the order of the norms", t.keys("relu\r", "name> "), "the order of the norms")
     check("... by its number; the scale", t.keys("2\r", "name> "), "what the scores of attention are divided by")
     check("... and the file is written", t.keys("head\r", "weights, F32"), "asked.gguf")
-    os.waitpid(pid, 0)
+    os.waitpid(t.pid, 0)
     ref = os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/ref.npz")
     check("... and computes what the program computes",
           str(os.spawnv(os.P_WAIT, MGPT, [MGPT, "check", os.path.join(directory, "asked.gguf"), ref])), "0")
     # Heads must divide the width. What another answer settles is not asked for.
-    for name, answers in (("own-words/model.pt", "5 3 gelu_erf pre head sinusoidal none heads"),
+    for name, answers in (("own-words/model.pt", "5 1.5 3 gelu_erf pre head sinusoidal none heads"),
                           ("rms-lecture/model.pth", "relu pre head layer"), ("rotated/model.pt", "silu pre head rms 1e-6 half 10000")):
-        pid, fd = pty.fork()
-        if pid == 0:
-            os.execv(MGPT, [MGPT, "convert", "--ask", os.path.join(ROOT, "tests/fixtures/torch", name), os.path.join(directory, "asked.gguf")])
-        t = Terminal.__new__(Terminal)
-        t.pid, t.fd = pid, fd
-        t.read("> ")
+        t = asking(directory, name)
         *first, last = answers.split()
         for word in first:
-            t.keys(word + "\r", "> ")
+            seen = t.keys(word + "\r", "> ")
+            if word in ("5", "1.5"):
+                check(f"{word} heads", seen, f"'{word}' is no answer")
         check(f"--ask {name}", t.keys(last + "\r", "weights, F32"), "asked.gguf")
-        os.waitpid(pid, 0)
+        os.waitpid(t.pid, 0)
+    t = asking(directory, "freecodecamp/model.pth", "--lora", names)
+    for word in "relu", "post":
+        t.keys(word + "\r", "> ")
+    check("the answered file is read with its adapters", t.keys("head\r", "expected 'adapter'"), "expected 'adapter'")
+    os.waitpid(t.pid, 0)
     # With a terminal on one side only nothing is asked: nobody would see the question, or could answer it.
     for off in "</dev/null", "2>/dev/null":
         pid, fd = pty.fork()
