@@ -165,6 +165,7 @@ same half.gguf x.gguf "in two steps or in one: the same F16 file"
 notes 'wrote x.gguf: 436 weights, BF16' --type bf16 flat.gguf x.gguf
 notes 'token_embd.weight: 2 values are too large for F16 and became infinite' --type f16 flat.gguf x.gguf
 notes 'token_embd.weight: 2 of 20 values are NaN or infinite' --type f32 half.gguf x.gguf
+check "... which F16 does not lose again" eval 'convert 0 --type f16 x.gguf y.gguf && ! grep -q "too large" "$tmp/err"'
 denies 2 '--heads does not apply to GGUF' --heads 2 flat.gguf no.gguf
 head -c 200 flat.gguf >cut.gguf
 denies 3 'cut.gguf: ' cut.gguf no.gguf

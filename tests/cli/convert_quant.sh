@@ -75,6 +75,19 @@ check "q8_0 to f32" converts --type f32 q8_0.gguf plain.gguf
 check "and back" converts --type q8_0 plain.gguf x.gguf
 check "the largest value of a block is 127 steps, so Q8_0 is found again" cmp -s q8_0.gguf x.gguf
 
+# A file that does not say its type.
+python3 - "$MGPT_SOURCE_ROOT/tests/cli" plain.gguf <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+from malformed_gguf import Gguf
+g = Gguf(open(sys.argv[2], "rb").read())
+g.keys.remove(g.key("file_type"))
+open("untyped.gguf", "wb").write(g.bytes())
+END
+check "q8_0 of a file without a type" converts --type q8_0 untyped.gguf x.gguf
+check "... states it" states x.gguf 7
+
 # ---- short rows: F16 ----
 
 run convert --dry-run --type q4_0 "$names" # rows of 16, and of 64
@@ -165,6 +178,15 @@ check "with --type f16" eval '[ "$(grep -c "_exps.bias *F32 " "$tmp/out")" = 3 ]
 runs "they compute what transformers does, with integer activations" check oss.gguf "$oss/ref.npz" --tol q8
 check "a copy" converts oss.gguf copy.gguf
 check "is the same file" cmp oss.gguf copy.gguf
+cp -r "$oss" high && chmod -R u+w high && python3 - high/model.safetensors <<'END'
+import json, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+n = int.from_bytes(data[:8], "little")
+data[8 + n + json.loads(data[8:8 + n])["model.layers.0.mlp.experts.down_proj_scales"]["data_offsets"][0]] = 255
+open(sys.argv[1], "wb").write(data)
+END
+check "a scale of 2^128 in a block that is kept" converts --no-tokenizer high x.gguf
+tells "... is told" 'blk.0.ffn_down_exps.weight: 26 of 6144 values are NaN or infinite'
 check "NaN among the weights" converts --type q4_k nan.gguf x.gguf
 tells "is told" 'output.weight: 1 of 2304 values are NaN or infinite'
 

@@ -2,6 +2,7 @@
  * of columns, of one matrix and of those of experts. */
 #include "convert/core/importance.h"
 #include "convert/core/lora.h"
+#include "convert/core/write.h"
 #include "support/unit.h"
 
 #include "base/mem.h"
@@ -155,6 +156,30 @@ TEST(counts_of_experts)
                 strstr(err.text, "192 sums and 2 counts, expected 64 columns of 3 matrices"));
         assert_int_equal(status, n == 1 ? MGPT_OK : MGPT_EFILE);
         free((void *)(uintptr_t)file.data);
+        ckpt_free(&c);
+    }
+}
+
+/* The type of most values is that of the file; of as many of two types, the first. */
+TEST(type_of_the_file)
+{
+    static const uint32_t ids[] = {DTYPE_F16, DTYPE_F32};
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        struct checkpoint c;
+        struct ckpt_written w;
+        ckpt_init(&c);
+        for (size_t k = 0; k < COUNT(ids); k++) {
+            const struct ckpt_tensor t = {.name = "x",
+                                          .n_dims = 2,
+                                          .dims = {2, 2, 1, 1},
+                                          .n_values = 4,
+                                          .type = dtype_find(ids[(i + k) % 2]),
+                                          .exact = 1};
+            assert_true(arr_push(c.tensors, t));
+        }
+        ckpt_measure(&c, NULL, &w);
+        assert_string_equal(w.type, dtype_find(ids[i])->name);
+        assert_int_equal(w.file_type, dtype_find(ids[i])->file_type);
         ckpt_free(&c);
     }
 }
