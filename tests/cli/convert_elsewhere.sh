@@ -75,5 +75,8 @@ check "no clamp" changed olmoe 'c["clip_qkv"] = None' ""
 check "Gemma 2 with the usual scale" changed gemma2 'c["query_pre_attn_scalar"] = c["head_dim"]' ""
 check "weights of experts that do not sum to 1" changed qwen3_moe 'c["norm_topk_prob"] = False' expert_weights_norm
 check "factors of MiniCPM3 that llama.cpp has, too" changed minicpm3 'c["dim_model_base"] = 256' ""
+for other in 'c["scale_emb"] = 11' 'c["scale_depth"] = 1.5'; do
+    check "one factor that llama.cpp has not: $other" changed minicpm3 "c['dim_model_base'] = 256; $other" "embedding_scale, residual_scale, logit_scale"
+done
 check "weights of experts that sum to 1" changed olmoe 'c["norm_topk_prob"] = True; c["clip_qkv"] = None' expert_weights_norm
 finish

@@ -97,6 +97,10 @@ check "config.json with quotes in a text and a space before a colon" converts 0 
 same a.gguf b.gguf "... is the same model"
 run info -m a.gguf
 check "the name of the directory is the name of the model" grep -q '^name *"tiny"' "$tmp/out"
+copy llama .tiny
+check "a hidden directory" converts 0 'wrote b.gguf' .tiny b.gguf
+run info -m b.gguf
+check "... does not name the model" grep -q '^name *"config"' "$tmp/out"
 
 # A text whose tree takes more memory than it may have: refused where it does, after the 24 bytes of the first line.
 mkdir many
@@ -114,6 +118,17 @@ run convert "$golden/llama" a.gguf --tokenizer digits.json
 check "a tokenizer with steps of its own: nothing about llama.cpp" eval '[ $code -eq 0 ] && ! grep -q llama.cpp "$tmp/err"'
 run convert a.gguf b.gguf
 check "... of a copy, too" eval '[ $code -eq 0 ] && ! grep -q llama.cpp "$tmp/err"'
+
+cat >nfc.json <<'END'
+{"normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+ "model": {"type": "BPE", "vocab": {"a": 0, "aa": 1, "x": 2}, "merges": ["a a"]}}
+END
+for input in "$golden/llama --tokenizer nfc.json" a.gguf; do # llama.cpp never normalises
+    # shellcheck disable=SC2086
+    run convert $input copy.gguf
+    check "what llama.cpp ignores, without normalisation" grep -q 'llama.cpp ignores mgpt.tokenizer.drops_unknown and' "$tmp/err"
+    mv copy.gguf a.gguf
+done
 
 copy olmo3 olmo
 check "OLMo 3" converts 0 'wrote a.gguf' olmo a.gguf
@@ -133,6 +148,7 @@ check "no more than the model's" converts 3 '--context 65: the model has 64 posi
 
 run convert --dry-run --no-tokenizer "$golden/gemma3"
 check "the plan names the window" grep -q ', window 9$' "$tmp/out"
+check "... and the width of heads" grep -q ' 14 wide, 2 heads of 8 (1 ' "$tmp/out"
 
 copy llama scaled
 sed -i 's/"rope_type": "default"/"rope_type": "linear", "factor": 4/' scaled/config.json
@@ -178,7 +194,7 @@ for shard in 1 2; do
     as_torch torch/model-0000$shard-of-00002
 done
 sed 's/\.safetensors/.bin/' torch/model.safetensors.index.json >torch/pytorch_model.bin.index.json
-rm torch/model.safetensors.index.json
+rm torch/model.safetensors.index.json && touch torch/tf_model.h5
 check "shards of PyTorch" converts 0 'wrote b.gguf' torch b.gguf
 same a.gguf b.gguf "shards of PyTorch give the file that safetensors give"
 

@@ -32,8 +32,8 @@ def deep(data, layers):
     return struct.pack('<Q', len(text)) + text + body
 
 
-def windows(config, model):
-    """What the converted file says of each layer, and whether a note says that llama.cpp does not read it."""
+def converted(config, model):
+    """The file that convert writes, and what it says."""
     with tempfile.TemporaryDirectory() as folder:
         with open(folder + '/config.json', 'w') as f:
             json.dump(config, f)
@@ -41,13 +41,29 @@ def windows(config, model):
             f.write(model)
         done = subprocess.run([MGPT, 'convert', folder, folder + '/out.gguf'], check=True, capture_output=True)
         with open(folder + '/out.gguf', 'rb') as f:
-            data = f.read()
+            return f.read(), done.stderr
+
+
+def windows(config, model):
+    """What the converted file says of each layer, and whether a note says that llama.cpp does not read it."""
+    data, said = converted(config, model)
     key = b'mgpt.attention.windows'
     at = data.index(key) + len(key)
     kind, element, n = struct.unpack_from('<IIQ', data, at)
     assert kind == 9 and element == 5, (kind, element)
-    told = b'llama.cpp ignores mgpt.attention.windows' in done.stderr
-    return list(struct.unpack_from('<%di' % n, data, at + 16)), told
+    return list(struct.unpack_from('<%di' % n, data, at + 16)), b'llama.cpp ignores mgpt.attention.windows' in said
+
+
+def scale_of_46_layers():
+    """llama.cpp has a scale of its own for Gemma 2 of 46 layers, by the width of all heads, and no note names the key then."""
+    with open(GOLDEN + '/gemma2/config.json') as f:
+        config = json.load(f) | {'num_hidden_layers': 46}
+    del config['layer_types']
+    with open(GOLDEN + '/gemma2/model.safetensors', 'rb') as f:
+        model = deep(f.read(), 46)
+    of_heads = config['hidden_size'] // config['num_attention_heads']
+    told = [b'ignores attention.scale' in converted(config | {'query_pre_attn_scalar': n}, model)[1] for n in (of_heads, of_heads + 1)]
+    return told == [False, True]
 
 
 # Golden model, layers, changes of config.json (None: the key is not there), the window of each layer.
@@ -84,8 +100,11 @@ def keys_and_values():
 
 
 def main():
-    bad = not keys_and_values()
-    print('not ok' if bad else 'ok', 'keys and values')
+    bad = 0
+    for check in keys_and_values, scale_of_46_layers:
+        right = check()
+        print('ok' if right else 'not ok', check.__name__)
+        bad += not right
     for name, layers, changes, want in CASES:
         folder = os.path.join(GOLDEN, name)
         with open(folder + '/config.json') as f:
