@@ -127,6 +127,35 @@ TEST_ON_FILE(in_turn)
     drop(&b);
 }
 
+/* Sizes and offsets in zip64 fields, and the longest comment that an archive has. */
+TEST(zip64_and_comment)
+{
+    enum { COMMENT = 65535 };
+    static const uint8_t comment[COMMENT];
+    struct zip_made zip = {0};
+    struct bytes wte = npy_of("<f4", "(5, 2)"), wpe = npy_of("<f4", "(1, 2)"),
+                 head = npy_of("|u1", "()");
+    struct checkpoint c;
+    float v[10];
+    add(&wte, rows5, sizeof rows5);
+    add(&wpe, row1, sizeof row1);
+    add(&head, "\1", 1);
+    add_entry(&zip, "wpe.npy", &wpe, ZIP_FAR);
+    add_entry(&zip, "wte.npy", &wte, ZIP_FAR | ZIP_DEFLATE);
+    add_entry(&zip, "n_head.npy", &head, 0);
+    end_archive(&zip);
+    memset(zip.file.data + arr_len(zip.file.data) - 2, 0xff, 2);
+    add(&zip.file, comment, COMMENT);
+    read_it(&c, &zip.file, NULL, NULL);
+    ckpt_values(&c.tensors[0], 0, 10, v);
+    assert_memory_equal(v, rows5, sizeof rows5);
+    ckpt_free(&c);
+    drop(&zip.file);
+    drop(&wte);
+    drop(&wpe);
+    drop(&head);
+}
+
 /* Characters are UTF-32 there. */
 TEST_ON_FILE(texts)
 {

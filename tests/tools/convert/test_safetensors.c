@@ -251,6 +251,22 @@ TEST(truncated)
     destroy(s);
 }
 
+/* By a header of up to 100,000,000 bytes that begins an object. */
+TEST(sniffed)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        int is;
+    } rows[] = {{"\x00\xe1\xf5\x05\0\0\0\0{", 9, 1},
+                {"\x01\xe1\xf5\x05\0\0\0\0{", 9, 0},
+                {"\x00\xe1\xf5\x05\0\0\0\0[", 9, 0},
+                {"\x00\xe1\xf5\x05\0\0\0\0{", 8, 0}};
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(st_sniff((struct span){(const uint8_t *)rows[i].bytes, rows[i].n}),
+                         rows[i].is);
+}
+
 /* Every byte of the file replaced by some others: refused or described, never a crash. */
 TEST(changed)
 {

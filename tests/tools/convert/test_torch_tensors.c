@@ -25,6 +25,8 @@ TEST(tensors_that_lie)
          "4611686018427387904 elements of F32, the file holds 16 bytes"},
         {BYTES(OF_FOUR("K\1", "K\4\x85", "K\1\x85")),
          "tensor w: its last element is number 3, its storage holds 3"},
+        {BYTES(TENSOR(STORAGE("\3"), "K\0", "K\4\x85", "K\1\x85")), /* the file holds four */
+         "tensor w: its last element is number 3, its storage holds 3"},
         {BYTES(OF_FOUR("K\5", "K\1\x85", "K\1\x85")), "its offset"},
         {BYTES(OF_FOUR("J\xff\xff\xff\xff", "K\1\x85", "K\1\x85")), "its offset"},
         {BYTES(OF_FOUR("\x8a\x08\0\0\0\0\0\0\0\x40", "K\1\x85",
@@ -67,6 +69,25 @@ TEST(tensors_that_lie)
                                      {"a/data/0", sixteen, 0, 0, 0}};
         archive_with(m, 2, all[i].text);
     }
+}
+
+/* The stride of a dimension of one may be anything in a file; later it is that of a contiguous tensor. */
+TEST(idle_strides)
+{
+    struct checkpoint c;
+    struct state s;
+    ckpt_init(&c);
+    state_init(&s, &c);
+    state_add(&s, "w", 1,
+              (struct state_tensor){.type = STATE_F32,
+                                    .n_dims = 3,
+                                    .shape = {1, 2, 1},
+                                    .strides = {77, 1, 99},
+                                    .bytes = sixteen});
+    assert_true(s.tensors[0].strides[0] == 2 && s.tensors[0].strides[1] == 1 &&
+                s.tensors[0].strides[2] == 1);
+    state_free(&s);
+    ckpt_free(&c);
 }
 
 /* Other calls that make a tensor: parameters of a module, torch.Size, subclasses, storages of
