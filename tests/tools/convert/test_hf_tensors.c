@@ -1,5 +1,5 @@
-/* Hugging Face models: every tensor of every golden model left out, with another element type of its width, and with other
- * shapes of its size.
+/* Hugging Face models: every tensor of every golden model left out, with another element type of its width, with other
+ * shapes of its size, and with a row less.
  *
  * hf_tensors.txt has a line for each model: MODEL: TENSOR=HASH... of what the model becomes, or of the lines of refusals. Which
  * tensors may be absent, of which types parts of quantised matrices are, and what shapes are checked shows there.
@@ -86,6 +86,31 @@ static void try_without(struct xxh64 *h, struct tensor_sweep *s, const char *nam
     }
 }
 
+/* One row less, or no value: the rest of its bytes is of a tensor that all skip. */
+static void try_less(struct xxh64 *h, struct tensor_sweep *s, const char *name)
+{
+    json_t *header = s->header;
+    s->header = json_deep_copy(header);
+    json_t *less = json_object_get(s->header, name), *rest = json_deep_copy(less);
+    json_t *shape = json_object_get(less, "shape"), *bytes = json_object_get(less, "data_offsets");
+    json_int_t from = json_integer_value(json_array_get(bytes, 0));
+    json_int_t to = json_integer_value(json_array_get(bytes, 1));
+    json_int_t rows = json_array_size(shape) ? json_integer_value(json_array_get(shape, 0)) : 1;
+    json_int_t cut = rows ? to - (to - from) / rows : to;
+    if (json_array_size(shape))
+        json_array_remove(shape, 0);
+    json_array_insert_new(shape, 0, json_integer(rows - 1));
+    json_array_set_new(bytes, 1, json_integer(cut));
+    shape = json_object_get(rest, "shape");
+    if (json_array_size(shape))
+        json_array_set_new(shape, 0, json_integer(1));
+    json_array_set_new(json_object_get(rest, "data_offsets"), 0, json_integer(cut));
+    json_object_set_new(s->header, "model.layers.0.self_attn.rotary_emb.inv_freq", rest);
+    hash_model(h, s);
+    json_decref(s->header);
+    s->header = header;
+}
+
 /* Of layers the first and the last: tensors of others are as these. */
 static int is_of_layer_between(const json_t *header, const char *name)
 {
@@ -115,6 +140,7 @@ static void try_model_tensors(const char *model, FILE *to)
         try_types(&h, &s, entry);
         try_shapes(&h, &s, entry);
         try_without(&h, &s, name);
+        try_less(&h, &s, name);
         fprintf(to, " %s=%04x", name, (unsigned)(xxh64_end(&h) >> 48));
     }
     fprintf(to, "\n");

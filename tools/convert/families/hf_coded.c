@@ -33,7 +33,7 @@ int hf_is_coded(const char *method)
 static uint64_t block_edge(struct coded_model *m, const struct state_tensor *t, uint64_t n,
                            uint64_t count, uint64_t stated)
 {
-    if (count == 1)
+    if (count == 1 && (n <= stated || !stated || t->n_dims < 2 || hf_part_size(t) == 1))
         return n;
     if (count == n)
         return 1;
