@@ -2,6 +2,7 @@
 
 schemas.py MGPT [DRAWS]. Schemas are made at random, with what is drawn of each: lists of all keywords that are translated.
 """
+import functools
 import json
 import math
 import os
@@ -196,7 +197,21 @@ REFUSED = [({'type': 'array', 'items': {'type': 'null'}, 'uniqueItems': True}, '
            ({'properties': []}, 'properties: expected an object'), ({'properties': {}, 'required': 'a'}, 'required: an array'), ({'properties': {'a': 3}}, '#/properties/a: expected a schema'),
            ({'enum': []}, 'no value of the type'), ({'anyOf': 3}, 'anyOf: expected an array with elements'), ({'allOf': {}}, 'allOf: expected an array with elements'),
            ({'type': 'string', 'pattern': 3}, 'pattern: expected a string'), ({'type': 'integer', 'minimum': '3'}, 'minimum: expected a number'),
-           ({'type': 'integer', 'exclusiveMaximum': None}, 'exclusiveMaximum: expected a number'), ([{'type': 'null'}], 'expected a schema')]
+           ({'type': 'integer', 'exclusiveMaximum': None}, 'exclusiveMaximum: expected a number'), ([{'type': 'null'}], 'expected a schema'),
+           ({'properties': {'a': {'type': []}}}, '#/properties/a: type: expected object'), ({'type': ['null', 'null']}, 'type: expected object'), ({'type': ['null', 3]}, 'type: expected object'),
+           ({'type': 'string', 'minLength': 1.5}, 'minLength: expected a whole number'), ({'type': 'string', 'maxLength': 10001}, 'maxLength: expected a whole number from 0 to 10000'),
+           ({'type': 'string', 'maxLength': '3'}, 'maxLength: expected a whole number'), ({'type': 'string', 'format': 'date', 'minLength': 1}, 'only one of them'),
+           ({'type': 'string', 'format': 'date', 'pattern': 'a'}, 'only one of them'), ({'type': 'string', 'format': 3}, 'format: expected date'),
+           ({'type': 'object', 'requir': []}, 'requir is not supported'), ({'type': 'array', 'Items': {}}, 'Items is not supported'), ({'type': 'integer', 'exclusive': 1}, 'exclusive is not supported'),
+           ({'$ref': 'x'}, "found 'x'"), ({'$ref': '#x'}, "found '#x'"), ({'$ref': 3}, '$ref: expected the place'), ({'$ref': '#/$defs/a', '$defs': {'a': {'type': 'null'}}, 'type': 'null'}, 'type is not supported with $ref'),
+           ({'$ref': '#/$defs/' + 'a' * 130, '$defs': {'a' * 127: {'type': 'null'}, 'a' * 130: {'type': 'null'}}}, '$ref: expected the place'),
+           ({'$ref': '#/$defs/a', '$defs': {'a': {'anyOf': [{'type': 'null'}, {'$ref': '#/$defs/a'}]}}}, 'contains itself'), ({'type': 'object', 'required': [3]}, "required: ''"),
+           ({'prefixItems': [{'type': 'null'}], 'minItems': 1}, 'prefixItems: expected an array, and'), ({'prefixItems': [{'type': 'null'}], 'maxItems': 1}, 'prefixItems: expected an array, and'),
+           ({'type': ['number', 'integer'], 'maximum': 5}, 'not whole are not supported'), ({'type': ['number', 'integer'], 'exclusiveMinimum': 5}, 'not whole are not supported'),
+           ({'type': ['number', 'integer'], 'exclusiveMaximum': 5}, 'not whole are not supported'), ({'type': 'integer', 'exclusiveMinimum': 4, 'exclusiveMaximum': 5}, 'no whole number'),
+           ({'type': 'integer', 'minimum': 1e300}, 'no whole number'), ({'const': 1, 'enum': [1]}, 'enum is not supported with const'), ({'enum': [True, None], 'type': 'integer'}, 'no value of the type'),
+           ({'$ref': '#/$defs/d14', '$defs': {'d0': {'type': 'null'}, **{'d%d' % i: {'prefixItems': [{'$ref': '#/$defs/d%d' % (i - 1)}] * 4} for i in range(1, 15)}}}, 'more than 4194304 bytes'),
+           ({'const': functools.reduce(lambda v, _: [v], range(33), 1)}, 'a value is nested more than 32 deep')]
 
 
 def test_refused(model, folder):

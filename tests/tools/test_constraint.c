@@ -149,3 +149,26 @@ TEST(likeliest_paths_first)
     heal_close(&h);
     close_test(&t);
 }
+
+/* At most 64 bytes are drawn again, and at most 1000 paths are run. */
+TEST(heal_is_bounded)
+{
+    struct constraint_test t;
+    struct heal h = {.next = -1};
+    int32_t prompt[90];
+    int n_paths = 0;
+    open_test(&t);
+    for (size_t i = 0; i < COUNT(prompt); i++)
+        prompt[i] = B;
+    assert_int_equal(heal_open(&h, t.model, prompt, COUNT(prompt), NULL), MGPT_OK);
+    assert_int_equal(h.n_bytes, 64);
+    assert_int_equal(h.n_kept, COUNT(prompt) - 64);
+    for (; heal_next(&h) >= 0; n_paths++) {
+        const float logits[N_TOKENS] = {0};
+        assert_in_range(n_paths, 0, 1000);
+        assert_int_equal(heal_learn(&h, logits, N_TOKENS, NULL), MGPT_OK);
+    }
+    assert_int_equal(n_paths, 1000);
+    heal_close(&h);
+    close_test(&t);
+}

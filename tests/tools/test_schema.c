@@ -100,6 +100,10 @@ static const struct {
     {"{\"enum\":[1.5,\"x.\",{\"k\":[true,null]},\"\\u0001\"],\"type\":[\"string\",\"object\"]}",
      {"\"x.\"", "{\"k\": [true,null]}", "\"\\u0001\""},
      {"1.5", "\"xy\"", "1x5"}},
+    {"{\"type\":\"string\",\"pattern\":\"^(a|b)$\"}", {"\"a\"", "\"b\""}, {"\"ab\"", "\"c\""}},
+    {"{\"type\":\"string\",\"pattern\":\"^a\\\\|b$\"}", {"\"a|b\""}, {"\"a\"", "\"b\""}},
+    {"{\"type\":\"string\",\"pattern\":\"a\\\\$\"}", {"\"a$\"", "\"xa$b\""}, {"\"a\"", "\"xa\""}},
+    {"{\"$ref\":\"#/$defs/a~0b~2\",\"$defs\":{\"a~b~2\":{\"type\":\"null\"}}}", {"null"}, {"1"}},
     {"{\"anyOf\":[{\"$ref\":\"#/$defs/a~1b\"},{\"type\":\"null\"}],\"$defs\":{\"a/"
      "b\":{\"format\":\"date\",\"type\":\"string\"}}}",
      {"\"2024-02-28\"", "null", "\"1999-12-31\""},
@@ -153,4 +157,91 @@ TEST(whole_numbers_of_ranges)
     for (size_t i = 0; i < COUNT(bounds); i++)
         for (size_t j = i; j < COUNT(bounds); j++)
             check_range(bounds[i], bounds[j]);
+}
+
+/* ---- expressions ---- */
+
+TEST(patterns_that_are_refused)
+{
+    static const struct {
+        const char *text, *part;
+    } rows[] = {{"a(b", "a ( without its ) at byte 1"},
+                {"a)", "a ) without its ( at byte 1"},
+                {"[ab", "a [ without its ] at byte 0"},
+                {"*a", "a repetition of nothing at byte 0"},
+                {"a**", "a repetition of nothing at byte 2"},
+                {"(?=a)", "a group (? that is not (?: is not supported, at byte 0"},
+                {"a\\b", "an escape that is not supported at byte 2"},
+                {"(a)\\1", "an escape that is not supported"},
+                {"a$b", "^ or $ inside"},
+                {"[b-a]", "a range whose end is before its beginning"},
+                {"a{2,1}", "expected {m}, {m,} or {m,n}"},
+                {"a{x}", "expected {m}"},
+                {"a++", "possessive"},
+                {"\xff", "a byte that is not UTF-8"},
+                {"\\xZ1", "expected \\xHH"},
+                {"\\x4", "expected \\xHH"},
+                {"\\u123", "expected \\xHH"},
+                {"\\u{}", "expected \\xHH"},
+                {"\\u{41", "expected \\xHH"},
+                {"\\u{41x", "expected \\xHH"},
+                {"\\u{110000}", "expected \\xHH"},
+                {"\\uD800", "expected \\xHH"},
+                {"\\uDFFF", "expected \\xHH"},
+                {"a{10001}", "expected {m}, {m,} or {m,n} of at most 10000"},
+                {"a{4294967297}", "expected {m}, {m,} or {m,n} of at most 10000"},
+                {"a{1,4294967298}", "expected {m}, {m,} or {m,n} of at most 10000"},
+                {"a{1,2", "expected {m}, {m,} or {m,n} of at most 10000"},
+                {"a{1,x}", "expected {m}, {m,} or {m,n} of at most 10000"},
+                {"a{1", "expected {m}, {m,} or {m,n} of at most 10000"},
+                {"{2}", "a repetition of nothing at byte 0"},
+                {"a|+b", "a repetition of nothing at byte 2"},
+                {"?", "a repetition of nothing"},
+                {"a^b", "^ or $ inside"},
+                {"[a-\\w]", "a range whose end is before its beginning"},
+                {"\\Q", "an escape that is not supported"},
+                {"\\8", "an escape that is not supported"},
+                {"\\\xc3\xa9", "an escape that is not supported"},
+                {"a\\", "an escape that is not supported"},
+                {"[a\\", "an escape that is not supported"},
+                {"(?", "a repetition of nothing"},
+                {"(?jx", "a group (? that is not (?:"},
+                {"(?j", "a group (? that is not (?:"},
+                {"[", "a [ without its ]"},
+                {"[]", "a [ without its ]"},
+                {"[^]", "a [ without its ]"},
+                {"((((a{99}){99}){99}){99})", "a repetition that is too large"},
+                {"[^\\x00-\\u{10FFFF}]", "a class without characters"}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct pattern p;
+        mgpt_error err = {.text = ""};
+        assert_int_equal(pattern_parse(&p, rows[i].text, strlen(rows[i].text), &err), MGPT_EARG);
+        if (!strstr(err.text, rows[i].part))
+            fail_msg("%s: '%s'", rows[i].text, err.text);
+    }
+}
+
+/* A class has room for 128 ranges; groups nest 200 deep. */
+TEST(patterns_that_are_large)
+{
+    for (size_t n = 127; n < 131; n++) {
+        struct pattern p;
+        mgpt_error err = {.text = ""};
+        char text[600] = "[", groups[600] = "";
+        for (size_t i = 0; i < n; i++)
+            snprintf(text + strlen(text), 8, "\\x%02zx", i);
+        strcat(text, "]");
+        int status = pattern_parse(&p, text, strlen(text), &err);
+        assert_int_equal(status, n > 128 ? MGPT_EARG : MGPT_OK);
+        if (n > 128)
+            assert_non_null(strstr(err.text, "a class of too many ranges"));
+        pattern_free(&p);
+        memset(groups, '(', n + 72);
+        memset(groups + n + 72, ')', n + 72);
+        status = pattern_parse(&p, groups, strlen(groups), &err);
+        assert_int_equal(status, n > 128 ? MGPT_EARG : MGPT_OK);
+        if (n > 128)
+            assert_non_null(strstr(err.text, "groups that are too deep"));
+        pattern_free(&p);
+    }
 }

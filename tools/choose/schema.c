@@ -273,7 +273,7 @@ static int schema_types(struct schema *s, const struct jval *v)
     if (n == 0 && !type)
         return schema_refuse(s, "expected type, enum, const, anyOf or $ref: any value is not "
                                 "supported");
-    if (n != asked)
+    if (n == 0 || n != asked)
         return schema_refuse(s, "type: expected object, array, string, integer, number, boolean, "
                                 "null, or a list of some");
     if (!has_only(s, v, words))
