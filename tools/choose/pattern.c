@@ -170,7 +170,7 @@ static int read_repeated(struct pattern_reader *r, struct pattern_part *out)
     r->at = end;
     if (after < 0)
         return 0;
-    if (most != NO_LIMIT || times == 0)
+    if (most != NO_LIMIT)
         connect(r, out->end, after);
     out->end = after;
     return 1;

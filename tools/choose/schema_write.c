@@ -46,14 +46,11 @@ int schema_put_literal(struct schema *s, const char *text, size_t n)
 static int schema_value_number(struct schema *s, const struct jval *v)
 {
     char text[40];
-    double number = jval_number(v);
-    if (!isfinite(number))
-        return schema_refuse(s, "a number is too large");
     if (jval_is(v, JVAL_INTEGER)) {
         snprintf(text, sizeof text, "%lld", (long long)jval_whole(v));
         return schema_plain(s, text, strlen(text));
     }
-    shortest_number(text, sizeof text, number, 15, 0);
+    shortest_number(text, sizeof text, jval_number(v), 15, 0);
     return schema_plain(s, text, strlen(text));
 }
 
