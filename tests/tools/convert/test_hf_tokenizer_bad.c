@@ -195,7 +195,7 @@ TEST(rows)
         check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
-    assert_int_equal(n, 241);
+    assert_int_equal(n, 247);
     json_decref(groups);
 }
 

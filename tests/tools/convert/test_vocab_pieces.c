@@ -110,6 +110,28 @@ TEST(tekken)
     put_tekken(&d, text, PATTERN SIZES, "[]");
     memcpy(strstr(text, "AQ=="), "A$==", 4);
     refuses(&d, 261, "tekken.json: vocab: token_bytes is not base64");
+    put_tekken(&d, text, PATTERN SIZES, "[]");
+    memcpy(strstr(text, "rank"), "Rank", 4);
+    refuses(&d, 261, "tekken.json: vocab: an entry without rank and token_bytes");
+}
+
+/* What older files do not name: 20 names of Mistral's, then numbers. */
+TEST(tekken_of_old)
+{
+    static char text[40000];
+    struct directory d;
+    struct checkpoint c;
+    put_tekken(&d, text, PATTERN ",\"default_vocab_size\":279,\"default_num_special_tokens\":22",
+               "[]");
+    reads(&c, &d, 279);
+    const struct {
+        int id;
+        const char *text;
+    } names[] = {{3, "[INST]"},          {9, "[TOOL_CALLS]"},  {11, "<pad>"},
+                 {19, "[TOOL_CONTENT]"}, {20, "<SPECIAL_20>"}, {21, "<SPECIAL_21>"}};
+    for (size_t i = 0; i < COUNT(names); i++)
+        assert_string_equal(c.vocab.tokens[names[i].id].p, names[i].text);
+    ckpt_free(&c);
 }
 
 /* Which files were looked for. */
