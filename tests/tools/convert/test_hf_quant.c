@@ -109,6 +109,41 @@ TEST(parts_of_quantised)
     dir_free(&d);
 }
 
+/* What AutoGPTQ and AutoAWQ wrote beside config.json in 2023: no quant_method. */
+TEST(settings_beside)
+{
+    static const struct {
+        const char *model, *name, *json, *expected;
+    } sides[] = {
+        {"gptq_sym", "quantize_config.json", "{\"bits\":4,\"group_size\":32,\"desc_act\":false}",
+         NULL},
+        {"gptq_sym", "quantize_config.json", "{\"bits\":8,\"group_size\":32}",
+         "scales: shape [2, 32], expected [1, 32]"},
+        {"gptq_sym", "quant_config.json", "{\"w_bit\":4,\"q_group_size\":32}", "scales: shape"},
+        {"gptq_sym", "quantize_config.json", "[]", "quantize_config.json: expected an object"},
+        {"awq", "quant_config.json",
+         "{\"zero_point\":true,\"q_group_size\":32,\"w_bit\":4,\"version\":\"GEMM\"}", NULL},
+        {"awq", "quant_config.json", "{\"zero_point\":false,\"q_group_size\":32,\"w_bit\":4}",
+         "zero_point false"},
+        {"awq", "quantize_config.json", "{\"bits\":4,\"group_size\":32}", "qweight: "},
+    };
+    for (size_t i = 0; i < COUNT(sides); i++) {
+        struct dir d = golden(sides[i].model);
+        struct checkpoint a, b;
+        must_read(&a, &d, sides[i].model);
+        set_key(&d, "quantization_config", "null");
+        set_file(&d, sides[i].name, copy_of(sides[i].json, strlen(sides[i].json)));
+        assert_read(&d, "config.json", sides[i].json, sides[i].expected);
+        if (!sides[i].expected) {
+            must_read(&b, &d, sides[i].name);
+            assert_int_equal(arr_len(a.tensors), arr_len(b.tensors));
+            ckpt_free(&b);
+        }
+        ckpt_free(&a);
+        dir_free(&d);
+    }
+}
+
 /* ---- numbers of some bits in words ---- */
 
 enum { IN = 64, OUT = 32, N_GROUPS = 2, GROUP = IN / N_GROUPS };
