@@ -3,6 +3,7 @@
  *
  * The fixtures are made by tests/fixtures/wild/make_wild.py, which also says what each one is.
  */
+#include "convert/families/microgpt.h"
 #include "support/convert_want.h"
 #include "support/hostile.h"
 #include "support/torch_input.h"
@@ -331,5 +332,39 @@ TEST(notes_have_an_end)
         if (n >= 200)
             assert_string_equal(c.notes[199], "further notes are left out");
         ckpt_free(&c);
+    }
+}
+
+/* As people write them; a word that is none is not guessed. */
+TEST(activations)
+{
+    static const char *const words[][2] = {
+        {"relu", "relu"},
+        {"ReLU", "relu"},
+        {"nn.ReLU()", "relu"},
+        {"torch.nn.functional.relu", "relu"},
+        {"relu\u00B2", "relu2"},
+        {"F.relu\u00B2", "relu2"},
+        {"squared_relu", "relu2"},
+        {"ReluSquared", "relu2"},
+        {"SwiGLU", "silu"},
+        {"swish", "silu"},
+        {"gelu", "gelu_erf"},
+        {"gelu_new", "gelu_tanh"},
+        {"gelu_pytorch_tanh", "gelu_tanh"},
+        {"GELU(approximate='tanh')", "gelu_tanh"},
+        {"GELU(approximate='none')", "gelu_erf"},
+        {"quick_gelu", "gelu_quick"},
+        {"sigmoid", "sigmoid"},
+        {"tanh", NULL},
+        {"", NULL},
+        {"relu3", NULL},
+        {"2", NULL},
+        {"relurelurelurelurelurelurelurelurelurelurelurelurelurelurelurelurelu", NULL},
+    };
+    for (size_t i = 0; i < COUNT(words); i++) {
+        const char *found = mg_activation(words[i][0]), *want = words[i][1];
+        if (!found != !want || (want && strcmp(found, want) != 0))
+            fail_msg("%s: %s", words[i][0], found ? found : "none");
     }
 }
