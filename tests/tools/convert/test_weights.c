@@ -1,7 +1,8 @@
 /* Values of matrices while they are written: changes of low rank of rows that are longer than a tile, and the importance
- * of columns, of one matrix and of those of experts. */
+ * of columns, of one matrix and of those of experts. And the types that are chosen for them. */
 #include "convert/core/importance.h"
 #include "convert/core/lora.h"
+#include "convert/core/mixtures.h"
 #include "convert/core/write.h"
 #include "support/unit.h"
 
@@ -9,6 +10,7 @@
 #include "gguf/gguf.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { WIDTH = 600, ROWS = 4, FIRST = 1, CHANGED = 2, RANK = 2 };
 
@@ -180,6 +182,47 @@ TEST(type_of_the_file)
         ckpt_measure(&c, NULL, &w);
         assert_string_equal(w.type, dtype_find(ids[i])->name);
         assert_int_equal(w.file_type, dtype_find(ids[i])->file_type);
+        ckpt_free(&c);
+    }
+}
+
+/* The values' matrices of every `step`-th layer, with the types of a mixture. */
+static void mix_values(struct checkpoint *c, uint32_t n_layer, uint32_t step, uint32_t kv_heads,
+                       const char *mixture)
+{
+    ckpt_init(c);
+    c->hp = (struct ckpt_hparams){
+        .arch = "llama", .n_layer = n_layer, .n_head = 8, .n_head_kv = kv_heads};
+    for (uint32_t i = step - 1; i < n_layer; i += step) {
+        struct ckpt_tensor t = {.n_dims = 2, .dims = {256, 256, 1, 1}, .n_values = 256 * 256};
+        snprintf(t.name, sizeof t.name, "blk.%u.attn_v.weight", i);
+        assert_true(arr_push(c->tensors, t));
+    }
+    ckpt_mix_types(c, ckpt_mixture_named(mixture));
+}
+
+/* As llama-quantize has it: layers without the matrix do not count. */
+TEST(values_of_some_layers)
+{
+    static const char *const names[] = {"q3_k_m", "q4_k_s", "q4_k_m", "q5_k_m"};
+    for (size_t k = 0; k < COUNT(names); k++) {
+        struct checkpoint all, some;
+        mix_values(&all, 8, 1, 8, names[k]);
+        mix_values(&some, 16, 2, 8, names[k]);
+        for (size_t i = 0; i < 8; i++)
+            assert_ptr_equal(some.tensors[i].asked, all.tensors[i].asked);
+        ckpt_free(&all);
+        ckpt_free(&some);
+    }
+}
+
+/* Llama of 80 layers gets more bits where heads share values (70B), not where each has its own (65B). */
+TEST(values_of_80_layers)
+{
+    for (uint32_t kv_heads = 1; kv_heads <= 8; kv_heads += 7) {
+        struct checkpoint c;
+        mix_values(&c, 80, 1, kv_heads, "q4_k_s");
+        assert_int_equal(c.tensors[79].asked->id, kv_heads == 8 ? DTYPE_Q4_K : DTYPE_Q5_K);
         ckpt_free(&c);
     }
 }
