@@ -90,6 +90,35 @@ TEST(idle_strides)
     ckpt_free(&c);
 }
 
+/* A matrix of rows of several tensors has their type, F32 where they have several; zeros are of any. */
+TEST(types_of_stacks)
+{
+    static const enum state_type types[][3] = {{STATE_F16, STATE_F16, STATE_F16},
+                                               {STATE_BF16, STATE_OTHER, STATE_BF16},
+                                               {STATE_F16, STATE_BF16, STATE_F32},
+                                               {STATE_BF16, STATE_F32, STATE_F32},
+                                               {STATE_F32, STATE_F16, STATE_F32}};
+    for (size_t i = 0; i < COUNT(types); i++) {
+        struct checkpoint c;
+        struct state_tensor t[2];
+        struct state_part parts[2];
+        ckpt_init(&c);
+        for (size_t k = 0; k < 2; k++) {
+            t[k] = (struct state_tensor){.name = "w",
+                                         .type = types[i][k],
+                                         .n_dims = 2,
+                                         .shape = {1, 2},
+                                         .strides = {2, 1},
+                                         .bytes = sixteen};
+            parts[k] = (struct state_part){.tensor = types[i][k] == STATE_OTHER ? NULL : &t[k],
+                                           .n_rows = 1};
+        }
+        state_put(&c, "x", 2, parts, 2, 0);
+        assert_ptr_equal(c.tensors[0].type, state_dtype(types[i][2]));
+        ckpt_free(&c);
+    }
+}
+
 /* Other calls that make a tensor: parameters of a module, torch.Size, subclasses, storages of
  * bytes. */
 TEST(spellings)
