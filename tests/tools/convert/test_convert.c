@@ -294,6 +294,7 @@ TEST(chars_option)
     assert_chars("dcbae", "d|c|b|a|e|", -1);                  /* all tokens are characters */
     assert_chars("bad\n cab \r\nda d\n", "Ġ|a|b|c|d|", -1);   /* the inner space counts */
     assert_chars("bad\n cab \r\ndad\n", "a|b|c|d|<BOS>|", 4); /* lines, stripped */
+    assert_chars("bad\r\fcab\v\rdad\n", "a|b|c|d|<BOS>|", 4);
     assert_chars("aab\ncc dd", "Ġ|a|b|c|d|", -1);
     assert_chars("aab\ncc\n", "Ċ|a|b|c|<BOS>|", 4); /* fits only with the newline */
     assert_chars("aab\n", NULL, 0);

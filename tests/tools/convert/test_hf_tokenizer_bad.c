@@ -195,7 +195,7 @@ TEST(rows)
         check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
-    assert_int_equal(n, 247);
+    assert_int_equal(n, 250);
     json_decref(groups);
 }
 

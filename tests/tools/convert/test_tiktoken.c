@@ -1,4 +1,6 @@
 /* Tools: vocabularies of tiktoken: ranks and files; what comes out, and what is refused. */
+#include "convert/core/readers.h"
+#include "support/convert.h"
 #include "support/tiktoken_run.h"
 #include "support/tok_directory.h"
 #include "support/unit.h"
@@ -313,4 +315,41 @@ TEST(tiktoken_files)
     d.n = 0;
     add_file(&d, "tokenizer.model", "IQ== 0\nIQ==\n");
     refuses(&d, 100, "tokenizer.model: line 2 is not base64, a space and a rank");
+}
+
+/* llm.c's tokens, of which version 1 does not say which is the end of text: the last. */
+TEST(llmc_tokens)
+{
+    struct file model = repo_file("tests/fixtures/llmc", "v1.bin");
+    struct file tokens = repo_file("tests/fixtures/llmc", "gpt2_tokenizer.bin");
+    for (uint8_t version = 1; version <= 2; version++) {
+        struct directory d = {.n = 0};
+        struct ckpt_options options = {.given = 0};
+        struct ckpt_input in = {.bytes = {model.data, model.size},
+                                .name = "v1",
+                                .options = &options,
+                                .side = find_member,
+                                .user = &d};
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        uint8_t *copy = malloc(tokens.size);
+        assert_non_null(copy);
+        memcpy(copy, tokens.data, tokens.size);
+        copy[4] = version;
+        if (version == 1)
+            memset(copy + 12, 0, 4);
+        add_bytes(&d, "gpt2_tokenizer.bin", copy, tokens.size);
+        ckpt_init(&c);
+        if (ckpt_read(&c, &in, &err) != MGPT_OK)
+            fail_msg("version %u: %s", version, err.text);
+        has_token(&c, 260, "<|endoftext|>", TOKEN_CONTROL);
+        assert_int_equal(c.vocab.eos, 260);
+        assert_int_equal(c.vocab.bos, 260);
+        assert_int_equal(c.vocab.add_bos, 0);
+        assert_int_equal(c.vocab.whole_pieces, -1);
+        ckpt_free(&c);
+        free(copy);
+    }
+    file_close(&model);
+    file_close(&tokens);
 }

@@ -3,6 +3,7 @@
 #include "support/unit.h"
 
 static const char merges[] = "#version: 0.2\nh i</w>\na b\nab c</w>\n";
+static const char crlf[] = "#version: 0.2\r\nh i</w>\r\na b\r\nab c</w>\r\n";
 static const char pieces[] = "{\"<unk>\":0,\"a\":1,\"b\":2,\"c</w>\":3,\"h\":4,\"i</w>\":5,\"hi</"
                              "w>\":6,\"ab\":7,\"abc</w>\":8}";
 
@@ -19,6 +20,11 @@ TEST(suffix)
     assert_int_equal(c.vocab.unknown, 0);
     assert_int_equal(c.vocab.types[0], TOKEN_UNKNOWN);
     const int32_t ids[] = {4, 5, 6, 1, 2, 7, 7, 3, 8};
+    assert_int_equal(arr_len(c.vocab.merge_ids), COUNT(ids));
+    assert_memory_equal(c.vocab.merge_ids, ids, sizeof ids);
+    ckpt_free(&c);
+    d.members[1].bytes = (struct span){(const uint8_t *)crlf, sizeof crlf - 1};
+    reads(&c, &d, 9);
     assert_int_equal(arr_len(c.vocab.merge_ids), COUNT(ids));
     assert_memory_equal(c.vocab.merge_ids, ids, sizeof ids);
     ckpt_free(&c);
@@ -104,6 +110,9 @@ TEST(tekken)
         &d, 261,
         "tekken.json: config: expected pattern, default_vocab_size, default_num_special_tokens");
     put_tekken(&d, text, PATTERN SIZES, "[{\"rank\":4,\"token_str\":\"a\"}]");
+    refuses(&d, 261, "tekken.json: special_tokens: an entry without its own rank");
+    put_tekken(&d, text, PATTERN SIZES,
+               "[{\"rank\":3,\"token_str\":\"a\"},{\"rank\":3,\"token_str\":\"b\"}]");
     refuses(&d, 261, "tekken.json: special_tokens: an entry without its own rank");
     put_tekken(&d, text, "\"pattern\":\"x\"" SIZES, "null");
     refuses(&d, 261, "tekken.json: splitting pattern 'x' is not supported");
