@@ -134,6 +134,8 @@ def values():
     for pattern in ("proj", "^self_attn.q_proj", "attn.q_proj"):  # none is the whole name, or words at its end
         same("%s is not the name of a module" % pattern, GOLDEN / "llama", LORA / "llama/ref.npz",
              edited("llama", config={"rank_pattern": {pattern: 2}, "alpha_pattern": {pattern: 99}}))
+    same("a dot of a pattern is any character", GOLDEN / "llama", LORA / "llama_pattern/ref.npz", edited("llama_pattern", config={
+        "rank_pattern": {"^model.layers.0.mlp.up.proj": 1, "layers.1.self.attn.k.proj": 3}, "alpha_pattern": {"k.proj": 7, "layers.0.mlp.up_proj": 2}}))
     eleven_layers()
     same("llama: half of it, GGUF", GOLDEN / "llama", LORA / "llama/half.npz", "%s:0.5" % (LORA / "llama/lora.gguf"))
     colon = TMP / "whole:0.5"  # a name, not a scale

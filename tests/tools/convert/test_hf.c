@@ -5,6 +5,8 @@
 #include "support/hf_dir.h"
 #include "support/unit.h"
 
+#include <math.h>
+
 /* ---- config.json ------------------------------------------------------------------------------- */
 
 /* Removes a key. */
@@ -90,6 +92,55 @@ TEST(beam_of_one_layer)
     dir_free(&d);
 }
 
+/* Which layers are rotated, and from which bases. */
+TEST(rotated_layers)
+{
+    static const struct {
+        const char *list;
+        float base, local;
+        uint8_t roped[4];
+    } cases[] = {
+        {"[0,500,500,500]", 500, 0, {0, 1, 1, 1}},
+        {"[600,0,0,0]", 600, 0, {1, 0, 0, 0}},
+        {"[600,500,0,500]", 600, 500, {1, 1, 0, 1}},
+        {"[0,0,0,0]", 10000, 0, {0, 0, 0, 0}},
+    };
+    struct dir d = golden("granite_swa");
+    struct checkpoint c;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        set_key(&d, "layer_rope_theta", cases[i].list);
+        must_read(&c, &d, cases[i].list);
+        assert_true(c.hp.rope_base == cases[i].base && c.hp.rope_base_local == cases[i].local);
+        assert_memory_equal(c.hp.roped, cases[i].roped, 4);
+        ckpt_free(&c);
+    }
+    dir_free(&d);
+    d = golden("smollm3");
+    drop_key(&d, "no_rope_layers");
+    for (uint32_t every = 2; every <= 4; every += 2) {
+        set_key(&d, "no_rope_layer_interval", every == 2 ? "2" : "4");
+        must_read(&c, &d, "smollm3");
+        assert_int_equal(c.hp.no_rope_every, every == 2 ? 2 : 0);
+        ckpt_free(&c);
+    }
+    dir_free(&d);
+}
+
+/* The base of "dynamic" with alpha is alpha^(d / (d - 2)) times as large: heads of width 2 have none. */
+TEST(dynamic_base)
+{
+    struct dir d = golden("hunyuan");
+    struct checkpoint c;
+    set_key(&d, "rope_parameters", "{\"rope_type\":\"dynamic\",\"alpha\":4,\"rope_theta\":1e4}");
+    must_read(&c, &d, "hunyuan");
+    double width = (double)(c.hp.head_dim ? c.hp.head_dim : c.hp.n_embd / c.hp.n_head);
+    assert_true(fabs(c.hp.rope_base / (1e4 * pow(4, width / (width - 2))) - 1) < 1e-6);
+    ckpt_free(&c);
+    set_key(&d, "head_dim", "2");
+    assert_read(&d, "config.json", "heads of 2", "alpha: heads of width 2 have no such base");
+    dir_free(&d);
+}
+
 /* A window matters only where it is in use, and smaller than the context. */
 TEST(qwen_window)
 {
@@ -105,6 +156,10 @@ TEST(qwen_window)
     assert_int_equal(c.hp.window, 8);
     assert_int_equal(c.hp.windows[0], 0);
     assert_int_equal(c.hp.windows[1], 8);
+    ckpt_free(&c);
+    drop_key(&d, "max_window_layers"); /* 28: the model has fewer layers */
+    must_read(&c, &d, "without max_window_layers");
+    assert_int_equal(c.hp.window, 0);
     ckpt_free(&c);
     dir_free(&d);
 }
@@ -264,13 +319,14 @@ TEST(lfm2_first_files)
     drop_key(&d, "intermediate_size");
     drop_key(&d, "tie_word_embeddings");
     set_key(&d, "full_attn_idxs", "[1]");
-    set_key(&d, "block_ff_dim", "33");
+    set_key(&d, "block_ff_dim", "34");
+    set_key(&d, "block_ffn_dim_multiplier", "1.12");
     set_key(&d, "tie_embedding", "true");
     set_key(&d, "block_use_swiglu", "true");
     set_key(&d, "conv_use_xavier_init", "true");
     set_key(&d, "use_pos_enc", "true");
     assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
-    assert_int_equal(c.hp.n_ff, 24); /* 2/3 of 33, in whole sixes */
+    assert_int_equal(c.hp.n_ff, 24); /* 2/3 of 34 is 22, times 1.12 is 24, in whole sixes */
     assert_int_equal(c.hp.n_conv, 3);
     for (uint32_t i = 0; i < c.hp.n_layer; i++)
         assert_int_equal(c.hp.kv_heads[i], i == 1 ? 1 : 0);

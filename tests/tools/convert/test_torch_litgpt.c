@@ -131,4 +131,9 @@ TEST(what_values_become)
     read_yaml(&f, neox, NULL, "gelu_approximate: none\n" NEOX, NULL);
     assert_true(f.c.hp.parallel == 1 && !f.c.hp.activation);
     unmake(&f);
+    static const char few[] = "n_head: 2\nnorm_class_name: LayerNorm\nmlp_class_name: GptNeoxMLP\n";
+    f = (struct made){.d = {.n = 0}};
+    read_yaml(&f, neox, NULL, few, "0 rotary components of 2 in a head"); /* a fourth of it */
+    assert_true(f.c.hp.norm_eps == 1e-5f);
+    unmake(&f);
 }
