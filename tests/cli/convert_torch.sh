@@ -102,6 +102,8 @@ asks scratch/model.pth 'set --heads, --activation, --pre-norm or --post-norm, --
 mkdir beside && cp ng-video-lecture/model.pth beside && echo '{"a": 0}' >beside/vocab.json
 asks beside/model.pth 'not in the file: set --activation' \
     'and vocab.json needs merges.txt or vocab.bpe next to the input: neither is there; --no-tokenizer goes on without'
+run convert beside/model.pth no.gguf --json
+check "... in JSON, too" grep -q '"also": *"vocab.json needs merges.txt' "$tmp/out"
 equal freecodecamp model.pth --assume freecodecamp
 equal freecodecamp model.pth --activation relu --post-norm --qk-scale head
 equal rms-lecture model.pth --assume ng-video-lecture-2022 --norm rms --eps 1.1920929e-07

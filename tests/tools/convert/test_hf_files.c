@@ -157,6 +157,8 @@ TEST(names)
         {Q0, "model.layers.0.x.rotary_emb.inv_freq", "self_attn.q_proj.weight: missing"},
         {NORM0, "layers.0.input_layernorm.weight", NULL},
         {NORM0, "module.model.layers.0.input_layernorm.weight", NULL},
+        {NORM0, "model.module.layers.0.input_layernorm.weight",
+         "tensor layers.0.input_layernorm.weight: missing"},
         {"model.norm.weight", "layers.0.input_layernorm.weight", "the name occurs twice"},
         {NORM0, "transformer.h.0.ln_1.weight",
          "input_layernorm.weight: missing; transformer.h.0.ln_1.weight is a name of "},
