@@ -92,6 +92,22 @@ TEST(beam_of_one_layer)
     dir_free(&d);
 }
 
+/* The scale is a key where the architecture would take another: of 46 layers it is that of Gemma 2's largest. */
+TEST(gemma_scale)
+{
+    struct dir d = golden("gemma2");
+    struct checkpoint c;
+    mgpt_error err;
+    set_key(&d, "query_pre_attn_scalar", "8"); /* as wide as a head */
+    for (int layers = 45; layers <= 46; layers++) {
+        set_key(&d, "num_hidden_layers", layers == 45 ? "45" : "46");
+        assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_EFILE); /* of the tensors */
+        assert_true(c.hp.attn_scale == (layers == 45 ? 0 : (float)(1 / sqrt(8))));
+        ckpt_free(&c);
+    }
+    dir_free(&d);
+}
+
 /* Which layers are rotated, and from which bases. */
 TEST(rotated_layers)
 {

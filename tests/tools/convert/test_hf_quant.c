@@ -144,6 +144,25 @@ TEST(settings_beside)
     }
 }
 
+/* A zero, and a scale, for each group of HQQ's. */
+TEST(hqq_groups)
+{
+    static const char *const parts[] = {"zero", "scale"};
+    static const float few[2] = {0};
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        struct dir d = golden("hqq");
+        json_t *header = header_of(&d);
+        char name[80];
+        snprintf(name, sizeof name, "model.layers.0.self_attn.k_proj.%s", parts[i]);
+        rename_tensor(header, name, "x.round_zero");
+        set_header(&d, header);
+        json_decref(header);
+        append_tensor(&d, name, 1, 2, few);
+        assert_read(&d, "config.json", name, "codes, scales and zeros do not fit [32, 32]");
+        dir_free(&d);
+    }
+}
+
 /* ---- numbers of some bits in words ---- */
 
 enum { IN = 64, OUT = 32, N_GROUPS = 2, GROUP = IN / N_GROUPS };
