@@ -79,4 +79,17 @@ for other in 'c["scale_emb"] = 11' 'c["scale_depth"] = 1.5'; do
     check "one factor that llama.cpp has not: $other" changed minicpm3 "c['dim_model_base'] = 256; $other" "embedding_scale, residual_scale, logit_scale"
 done
 check "weights of experts that sum to 1" changed olmoe 'c["norm_topk_prob"] = True; c["clip_qkv"] = None' expert_weights_norm
+
+# Groups of experts by the architecture's sigmoid, in a file without the key.
+run convert "$golden/glm4_moe" "$tmp/model.gguf" --no-tokenizer
+python3 -B - "$MGPT_SOURCE_ROOT/tests/cli" "$tmp/model.gguf" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from malformed_gguf import Gguf
+g = Gguf(open(sys.argv[2], "rb").read())
+g.keys.remove(g.key("expert_gating_func"))
+open(sys.argv[2], "wb").write(g.bytes())
+END
+run convert "$tmp/model.gguf" "$tmp/copy.gguf" --dry-run
+check "groups of experts without a stated function" eval '[ $code -eq 0 ] && [ -z "$(told)" ]'
 finish

@@ -409,3 +409,18 @@ TEST(strides_of_both_orders)
             assert_true(t.shape[i] == npy.dims[i] && t.strides[i] == fortran[i]);
     }
 }
+
+/* bfloat16, which NumPy has no name for, is |V2; other bytes are no numbers. */
+TEST(types_of_arrays)
+{
+    static const struct {
+        char kind;
+        unsigned width;
+        enum state_type type;
+    } rows[] = {{'V', 2, STATE_BF16},   {'V', 1, STATE_OTHER}, {'V', 4, STATE_OTHER},
+                {'f', 2, STATE_F16},    {'f', 4, STATE_F32},   {'f', 8, STATE_F64},
+                {'f', 16, STATE_OTHER}, {'i', 4, STATE_OTHER}};
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(npy_type(&(struct npy){.kind = rows[i].kind, .width = rows[i].width}),
+                         rows[i].type);
+}
