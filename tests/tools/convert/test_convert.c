@@ -287,6 +287,20 @@ TEST(bos_between_characters)
     ckpt_free(&c);
 }
 
+/* An entry of a vocabulary may have the name of a fact. */
+TEST(bos_in_a_vocabulary)
+{
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    if (read_bytes(&c, text(BIGRAM5 ",\"vocab\":{\"bos\":0,\"b\":1,\"c\":2,\"d\":3,\"a\":4}}"),
+                   &(struct ckpt_options){0}, &(struct convert_sides){0}, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(arr_len(c.vocab.tokens), 5);
+    assert_string_equal(c.vocab.tokens[4].p, "a");
+    assert_int_equal(c.vocab.bos, 0);
+    ckpt_free(&c);
+}
+
 TEST(chars_option)
 {
     assert_chars("dcba\n", "d|c|b|a|<BOS>|", 4); /* in order */

@@ -276,6 +276,31 @@ TEST(heads_of_mingpt)
     }
 }
 
+/* Scores of one head, as wide as the embedding, have one scale: it is not asked. */
+TEST(scale_of_one_head)
+{
+    for (int heads = 1; heads <= 2; heads++) {
+        struct made f = {.o = {.given = OPT_HEADS, .n_head = heads}};
+        static const char *const shapes[] = {"tok_emb.weight 5 4",
+                                             "pos_emb.weight 8 4",
+                                             "blocks.0.norm1.weight 4",
+                                             "blocks.0.attn.wq.weight 4 4",
+                                             "blocks.0.attn.wk.weight 4 4",
+                                             "blocks.0.attn.wv.weight 4 4",
+                                             "blocks.0.attn.wo.weight 4 4",
+                                             "blocks.0.norm2.weight 4",
+                                             "blocks.0.mlp.up.weight 16 4",
+                                             "blocks.0.mlp.down.weight 4 16",
+                                             "norm.weight 4",
+                                             "head.weight 5 4",
+                                             NULL};
+        make(&f, shapes, NULL);
+        map(&f, &gpt_mapping, "--activation");
+        assert_int_equal(f.c.open >> FACT_QK_SCALE & 1, heads == 2);
+        unmake(&f);
+    }
+}
+
 /* The factor of the embedding is in the table; a head that is tied to it becomes a tensor without it. */
 TEST(scaled_embedding)
 {

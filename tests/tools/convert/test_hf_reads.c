@@ -74,6 +74,81 @@ TEST(ignored_two)
     dir_free(&d);
 }
 
+/* More than a line has room for: the first of them, and that there are more. */
+TEST(ignored_many)
+{
+    struct dir d = golden("llama");
+    struct checkpoint c;
+    for (int i = 0; i < 6; i++) {
+        char key[60];
+        snprintf(key, sizeof key, "key_%d_of_another_programs_configuration_file_x", i);
+        set_key(&d, key, "true");
+    }
+    must_read(&c, &d, "six keys");
+    must_note(&c, "six keys", "key_1_of_another_programs_configuration_file_x, ... (LlamaFor");
+    ckpt_free(&c);
+    dir_free(&d);
+}
+
+/* ---- sizes that layers have of their own -------------------------------------------------------- */
+
+TEST(layers_of_their_own)
+{
+    struct dir d = golden("mimo_v2_flash");
+    struct checkpoint c;
+    set_key(&d, "sliding_window_size", "4"); /* and the token itself */
+    must_read(&c, &d, "mimo");
+    assert_int_equal(c.hp.window, 5);
+    ckpt_free(&c);
+    dir_free(&d);
+    d = golden("laguna");
+    must_read(&c, &d, "laguna");
+    uint32_t n_head = c.hp.n_head;
+    ckpt_free(&c);
+    set_key(&d, "num_attention_heads", "2"); /* the list counts */
+    must_read(&c, &d, "heads of each layer");
+    assert_int_equal(c.hp.n_head, n_head);
+    const uint32_t width = c.hp.head_dim;
+    ckpt_free(&c);
+    without_key(&d, "rope_parameters"); /* the class turns half of a head */
+    must_read(&c, &d, "without rope_parameters");
+    assert_int_equal(c.hp.n_rot, width / 2);
+    ckpt_free(&c);
+    dir_free(&d);
+    d = golden("gemma4");
+    must_read(&c, &d, "gemma4");
+    uint32_t n = c.hp.n_layer;
+    ckpt_free(&c);
+    json_t *root = get_config(&d), *types = json_object_get(root, "layer_types");
+    json_array_set_new(types, n - 1, json_string("sliding_attention"));
+    set_config(&d, root);
+    json_decref(root);
+    must_read(&c, &d, "a window of the last layer");
+    assert_int_equal(c.hp.windowed[n - 1], 0);
+    ckpt_free(&c);
+    without_key(&d, "per_layer_config"); /* heads of the class */
+    assert_read(&d, "config.json", "heads", "q_proj.weight: shape [48, 20], expected [2048, 20]");
+    dir_free(&d);
+}
+
+/* Values from any column on are those of the whole. */
+TEST(projected_parts)
+{
+    struct dir d = golden("opt_350m");
+    struct checkpoint c;
+    float whole[60], part[30];
+    must_read(&c, &d, "opt_350m");
+    const struct ckpt_tensor *t = tensor_of(&c, "token_embd.weight");
+    ckpt_values(t, 0, COUNT(whole), whole);
+    for (size_t first = 0; first <= 30; first++) {
+        ckpt_values(t, 40, 1, part);
+        ckpt_values(t, first, COUNT(part), part);
+        assert_memory_equal(part, whole + first, sizeof part);
+    }
+    ckpt_free(&c);
+    dir_free(&d);
+}
+
 /* ---- spellings and defaults --------------------------------------------------------------------- */
 
 static void rename_key(struct dir *d, const char *from, const char *to)

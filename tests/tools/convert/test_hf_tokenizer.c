@@ -187,3 +187,40 @@ TEST(patterns)
     free(text);
     free(json);
 }
+
+/* One space in front is left out of a text; a decoder that strips more is refused. */
+#define STRIPS "tokenizer.json: decoder Strip: it strips more than one space in front"
+
+TEST(strip_decoder)
+{
+    static const struct {
+        const char *strip;
+        int drops;
+        const char *message;
+    } rows[] = {
+        {"\"content\":\" \",\"start\":1,\"stop\":0", 1, NULL},
+        {"\"content\":\" \",\"start\":0,\"stop\":0", 0, NULL},
+        {"\"content\":\" \",\"start\":2,\"stop\":0", 0, STRIPS},
+        {"\"content\":\" \",\"start\":0,\"stop\":1", 0, STRIPS},
+        {"\"content\":\"a\",\"start\":1,\"stop\":0", 0, STRIPS},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        char json[400];
+        snprintf(
+            json, sizeof json,
+            "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"decoder\":{\"type\":\"Strip\",%s},"
+            "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+            rows[i].strip);
+        add_file(&d, "tokenizer.json", json);
+        int status = read_directory(&c, &d, 100, &err);
+        assert_int_equal(status, rows[i].message ? MGPT_EFILE : MGPT_OK);
+        if (rows[i].message)
+            assert_string_equal(err.text, rows[i].message);
+        else
+            assert_int_equal(c.vocab.drops_space, rows[i].drops);
+        ckpt_free(&c);
+    }
+}
