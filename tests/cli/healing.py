@@ -115,6 +115,10 @@ def check_same(model, prompt):
             whole, = generate(model, *words, '-s', str(seed))
             del whole['index']
             check('record', json.loads(found[seed]), whole)
+    file = model + '-many'
+    run('generate', model, *words, '--samples', '3', '--session', file)
+    check('a session after several samples', run('generate', model, *words[2:], '-s', '5', '--session', file).stdout,
+          run('generate', model, *words, '-s', '5').stdout)
     for seed in range(8):
         whole = run('generate', model, *words, '-s', str(seed)).stdout
         for how in ['--lookup'], ['--draft', model], ['--lookup', '2', '--draft', model]:

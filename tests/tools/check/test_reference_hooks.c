@@ -120,6 +120,9 @@ static const struct array good[] = {
     {"blocks.0.attn.hook_q", "F32", "1, 3, 2, 5", 300},
     {"blocks.0.attn.hook_attn_scores", "F32", "2, 3, 3", 350},
     {"hook_embed", "F32", "1, 3, 2", 100},
+    {"blocks.1.ln1.hook_out", "F32", "3, 2", 820}, /* after the gain: instead of the next one */
+    {"blocks.1.ln1.hook_normalized", "F32", "3, 2", 800},
+    {"blocks.1.ln2.hook_normalized", "F32", "3, 2", 840},
     {"something.else", "U64", "7", 0},
     {"tokens", "I64", "1, 3", 0},
     {NULL, NULL, NULL, 0},
@@ -133,7 +136,9 @@ static const struct {
     {{"blocks.0.attn.hook_q", MGPT_Q, 0, T, 10}, 300},
     {{"blocks.0.attn.hook_attn_scores", MGPT_SCORES, 0, H *T, T}, 350},
     {{"blocks.1.hook_resid_pre", MGPT_RESID_PRE, 1, T, 2}, 400},
+    {{"blocks.1.ln1.hook_out", MGPT_ATTN_IN, 1, T, 2}, 820},
     {{"blocks.1.attn.hook_pattern", MGPT_WEIGHTS, 1, H *T, T}, 500},
+    {{"blocks.1.ln2.hook_normalized", MGPT_MLP_IN, 1, T, 2}, 840},
     {{"ln_final.hook_out", MGPT_FINAL, -1, T, 2}, 900},
     {{"mlm_head.ln.hook_out", MGPT_HEAD_IN, -1, T, 2}, 910},
 };
@@ -355,6 +360,8 @@ TEST_ON_FILE(wrong_shapes_are_refused)
         {{"hook_embed", "I32", "3, 2", 0}, "integers"},
         {{"blocks.0.attn.hook_pattern", "F32", "3, 3", 0}, "expected [heads, T, T]"},
         {{"blocks.0.attn.hook_pattern", "F32", "2, 3, 4", 0}, "shape [2, 3, 4]"},
+        {{"blocks.0.attn.hook_pattern", "F32", "2, 4, 3", 0}, "shape [2, 4, 3]"},
+        {{"blocks.0.attn.hook_pattern", "F32", "2, 2, 3, 3", 0}, "shape [2, 2, 3, 3]"},
         {{"blocks.0.attn.hook_pattern", "F32", "0, 3, 3", 0}, "expected [heads, T, T]"},
         {{"blocks.2.hook_resid_pre", "F32", "3, 2", 0}, "the model has 2 layers"},
         {{"hidden_states.3", "F32", "3, 2", 0}, "the model has 2 layers"},
@@ -374,6 +381,20 @@ TEST_ON_FILE(wrong_shapes_are_refused)
             if (err.status != MGPT_EFILE || !strstr(err.text, bad[i].error))
                 fail_msg("expected '%s' in '%s'", bad[i].error, err.text);
         }
+}
+
+TEST_ON_FILE(tokens_of_several_texts_are_refused)
+{
+    static const char *const shapes[] = {"2, 3", "1, 1, 3", "3, 1", "1, 3, 1"};
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        const struct array arrays[] = {
+            {"logits", "F32", "3, 4", 0}, {"tokens", "I64", shapes[i], 0}, {NULL, NULL, NULL, 0}};
+        mgpt_error err = {0};
+        write_st(*state, arrays);
+        assert_null(open_hooks(*state, N_LAYER, &err));
+        if (!strstr(err.text, "expected a list of integers for one text"))
+            fail_msg("%s: %s", shapes[i], err.text);
+    }
 }
 
 /* A file cut anywhere is refused or fails while it is read; any changed byte is survived. */
