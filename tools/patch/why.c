@@ -88,7 +88,7 @@ static int cut_at(struct why *w, size_t bos, size_t most, const char *text)
         w->first[i] = (size_t)set[i];
         good = i == 0 || set[i] > set[i - 1];
     }
-    w->n_segments = n;
+    w->n_segments = good ? n : 0;
     arr_free(set);
     return code == EXIT_OK && !good ? cannot_cut(most, bos, text) : code;
 }
