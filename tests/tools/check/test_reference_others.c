@@ -86,8 +86,8 @@ static struct bytes kld_file(int32_t n_ctx, int32_t n_vocab, int32_t n_chunk)
     for (int r = 0; r < N_ROWS * N_CHUNK; r++) {
         add_f32(&b, 0x1p-13f); /* the step */
         add_f32(&b, -9 - (float)r);
-        for (int i = 0; i < V + 1; i++) { /* one more, as V is odd */
-            uint16_t q = (uint16_t)(i * 1000 * (r + 1));
+        for (int i = 0; i < V + 1; i++) {                /* one more, as V is odd */
+            uint16_t q = (uint16_t)(i * 2500 * (r + 1)); /* up to 60000: no sign */
             add(&b, &q, 2);
         }
     }
@@ -120,7 +120,8 @@ TEST_ON_FILE(llama_cpp_is_read)
             assert_true(about.slack > 0x1p-14 && about.slack < 0x1.3p-14);
             assert_true(about.slack > slack); /* larger numbers leave more of their rounding */
             slack = about.slack;
-            assert_true(row[2] == 0x1p-13 * 2000 * (double)(at + 1) + about.floor);
+            assert_true(row[2] == 0x1p-13 * 5000 * (double)(at + 1) + about.floor);
+            assert_true(row[4] == 0x1p-13 * 10000 * (double)(at + 1) + about.floor);
         }
     }
     reference_close(ref);
@@ -269,6 +270,36 @@ TEST_ON_FILE(raw_floats)
     assert_bad(*state, b.data, arr_len(b.data), &options, MGPT_EFILE, "2 tokens, but 3 rows");
     options.ids = NULL;
     assert_bad(*state, b.data, arr_len(b.data), &options, MGPT_EARG, "--ids");
+    drop(&b);
+}
+
+/* What is minus infinity is left out of a row, unless all is or something else is not finite: this stays, to differ. */
+TEST_ON_FILE(masked_tokens)
+{
+    static const float rows[][V] = {{1, -INFINITY, 3, -INFINITY, 5},
+                                    {NAN, -INFINITY, 3, 4, 5},
+                                    {1, -INFINITY, 3, 4, INFINITY},
+                                    {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY},
+                                    {1, 2, 3, 4, 5}};
+    static const int32_t ids[COUNT(rows)] = {4, 0, 2, 1, 3}, kept[] = {0, 2, 4};
+    struct ref_options options = {.n_vocab = V, .ids = ids, .n_ids = COUNT(rows)};
+    struct bytes b = {0};
+    double row[V];
+    options.shape_rows = COUNT(rows);
+    options.shape_cols = V;
+    add(&b, rows, sizeof rows);
+    struct reference *ref = open_bytes(*state, &b, &options);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_int_equal(reference_row(ref, 0, i, row, NULL), MGPT_OK);
+        struct ref_row about = reference_about(ref);
+        assert_int_equal(about.n, i ? V : 3);
+        assert_int_equal(about.masked, i ? 0 : 2);
+        if (i == 0)
+            assert_memory_equal(about.ids, kept, sizeof kept);
+        assert_true(i > 0 || (row[0] == 1 && row[1] == 3 && row[2] == 5));
+        assert_true(i == 0 || !about.ids);
+    }
+    reference_close(ref);
     drop(&b);
 }
 
