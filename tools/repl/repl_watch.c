@@ -104,7 +104,7 @@ static int read_watched(struct repl *r, char *text, struct repl_watched *w)
     char *open = strchr(text, '['), *close = strrchr(text, ']'), name[96];
     struct hook hook;
     int head;
-    if (!open || !close || close < open || close[1]) {
+    if (!open || !close || close[1]) {
         repl_error("expected a value as L.H[KEY], mlp.L[NEURON], logits[TOKEN] or HOOK[I,J], found "
                    "'%.40s' (/unwatch: show none)",
                    text);
