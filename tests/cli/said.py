@@ -126,7 +126,7 @@ def make(folder):
                        "session.in": SESSION, "traced.in": TRACED, "colours.in": COLOURS, "ids.in": SESSION.replace("an\n", "/ids 3 1 4\n"),
                        "exact": "a" * 30, "sys": json.dumps([{"role": "system", "content": "be"}, *MESSAGES[:1]]), "tool": json.dumps([{"role": "tool", "content": "a"}]),
                        "parts": json.dumps([{"role": "user", "content": [{"text": "h"}, {"text": "i"}]}]), "picture": json.dumps([{"role": "user", "content": [{"text": "h"}, {"image": "i"}]}]),
-                       "wrong": '{"prompt": "a", "seed": -2}\n{"prompt": "a", "stop": [""]}\n{"prompt": "a", "choices": []}\n{"prompt": "a", "ignore_end": 1}\n',
+                       "short": "a\nab\n", "wrong": '{"prompt": "a", "seed": -2}\n{"prompt": "a", "stop": [""]}\n{"prompt": "a", "choices": []}\n{"prompt": "a", "ignore_end": 1}\n',
                        "bare": '{"ids": [3], "stop": "a"}\n{"ids": [3], "choices": ["a"]}\n{"ids": [3], "n": 2, "seed": 1}\n{"prompt": "a", "ids": [3]}\n{"n": 1}\n{"ids": "3"}\n', "edited.session": "\n{\"format\": \"mgpt session\"}", "tables.in": TABLES, "long.in": LONG, "edges.jsonl.old": "\n".join(map(json.dumps, EDGES)),
                        "pairs.jsonl": "".join('{"context": "", "continuation": "%s"}\n' % "abcdefghijklmnopq"[:n] for n in (15, 16, 17))}.items():
         (folder / name).write_text(text)

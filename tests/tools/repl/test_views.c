@@ -1,6 +1,7 @@
 /* Tests of what the looking commands of the repl draw: pictures, colours, cutting. What they print is
  * the business of cli/views.sh. */
 #include "common/heat.h"
+#include "repl/repl.h"
 #include "repl/view.h"
 #include "support/unit.h"
 
@@ -193,6 +194,18 @@ TEST(numbers_near_0)
 {
     double found[] = {view_fixed(-0.0049, 2), view_fixed(0.0051, 2)};
     assert_memory_equal(found, ((double[]){0, 0.0051}), sizeof found);
+}
+
+/* Of equal logits the one with the lower id is before the other; a logit of minus infinity adds nothing. */
+TEST(ranks_and_entropy)
+{
+    static const float logits[] = {1, 2, -INFINITY, 2, 1};
+    static const size_t ranks[] = {3, 1, 5, 2, 4};
+    for (int32_t i = 0; i < 5; i++)
+        assert_int_equal(repl_rank(logits, 5, i), ranks[i]);
+    const mgpt_candidate top = {.token = 1, .logit = 2, .logprob = -log(2 + 2 * exp(-1))};
+    double p = exp(top.logprob), q = p * exp(-1);
+    assert_true(fabs(repl_entropy(logits, 5, &top) + 2 * p * log(p) + 2 * q * log(q)) < 1e-12);
 }
 
 TEST(text_is_cut_by_columns)
