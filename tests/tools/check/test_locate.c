@@ -58,6 +58,57 @@ TEST(the_first_bad_position_and_the_worst_error)
     assert_true(hooks[0].nmse == 1e-3);
 }
 
+/* What is not finite is the worst, whatever follows it; only keys that both sides mask agree. */
+TEST(rows_that_are_not_finite)
+{
+    static const struct {
+        float ours[3];
+        double theirs[3];
+        int bad; /* the index, -1: none */
+    } rows[] = {{{NAN, 1, 5}, {0, 1, 2}, 0},
+                {{1, INFINITY, 1}, {1, -1e9, 1}, 1},
+                {{1, -INFINITY, 1}, {1, -1e9, 1}, -1},
+                {{1, -INFINITY, 1}, {1, -10, 1}, 1},
+                {{1, 2, 1}, {1, NAN, 9}, 1}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct locate_at at = {0};
+        struct locate_hook hook = {.own = &at};
+        struct locate l = {.hooks = &hook, .n = 1};
+        locate_row(&l, 0, 0, 0, rows[i].theirs, rows[i].ours, 3);
+        assert_int_equal(isnan(at.worst), rows[i].bad >= 0);
+        if (rows[i].bad >= 0)
+            assert_int_equal(at.index, rows[i].bad);
+        else
+            assert_true(at.worst == 0);
+    }
+}
+
+/* A norm that differs was recorded at another place if what it gives agrees, but not where it is not finite or nothing
+ * was compared after it. */
+TEST(recorded_at_another_place)
+{
+    static const struct {
+        double square, worst;
+        int fired, first_bad;
+    } rows[] = {{1, 1, 1, -1}, {1, (double)NAN, 1, 0}, {1, 1, 0, 0}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct locate_at at[3][N] = {{{0}}};
+        struct locate_hook hooks[3];
+        struct locate l = {.hooks = hooks, .n_hooks = 2, .n = N, .bound = 1e-9, .first_bad = -1};
+        for (size_t k = 0; k < 3; k++) {
+            for (size_t t = 0; t < N; t++)
+                at[k][t].ref_square = 1;
+            hooks[k] = (struct locate_hook){.own = at[k], .fired = k != 1 || rows[i].fired};
+            hooks[k].hook.point = k == 0 ? MGPT_ATTN_IN : k == 1 ? MGPT_Q : MGPT_LOGITS;
+        }
+        at[0][1].square = rows[i].square;
+        at[0][1].worst = rows[i].worst;
+        locate_judge(&l);
+        assert_int_equal(hooks[0].elsewhere, rows[i].first_bad < 0);
+        assert_int_equal(l.first_bad, rows[i].first_bad);
+    }
+}
+
 /* ---- layers ------------------------------------------------------------------------------------- */
 
 struct layers_case {

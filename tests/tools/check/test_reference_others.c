@@ -125,6 +125,11 @@ TEST_ON_FILE(llama_cpp_is_read)
         }
     }
     reference_close(ref);
+    options.add_bos = 0; /* else the first token is the text's own */
+    ref = open_bytes(*state, &b, &options);
+    for (size_t i = 0; i < N_CHUNK; i++)
+        assert_int_equal(reference_sequence(ref, i).ids[0], i * N_CTX % V);
+    reference_close(ref);
     drop(&b);
 }
 
@@ -230,6 +235,7 @@ TEST_ON_FILE(llm_c_is_refused)
         {20240327, 3, 2, 3, "version 3"},
         {20240327, 0, 2, 3, "version 0"},
         {20240327, 2, 0, 3, "0 texts"},
+        {20240327, 2, 2, 0, "2 texts of 0 tokens"},
         {20240327, 2, 2, -3, "texts of -3 tokens"},
         {20240327, 2, 3, 3, "too few"},
         {20240327, 2, INT32_MAX, 1 << 22, "too few"},
@@ -328,6 +334,29 @@ TEST_ON_FILE(json_lines)
     assert_int_equal(reference_row(ref, 2, 0, row, NULL), MGPT_OK);
     assert_true(row[0] == -1 && reference_about(ref).n == 1);
     reference_close(ref);
+}
+
+/* An answer follows its prompt, also where both have as many tokens. */
+TEST_ON_FILE(an_answer_as_long_as_its_prompt)
+{
+    static const char text[] = "{\"logprobs\": {\"content\": [{\"id\": 3, \"logprob\": -1}, "
+                               "{\"id\": 0, \"logprob\": -2}]}}";
+    static const int32_t prompt[] = {1, 2}, all[] = {1, 2, 3, 0};
+    const struct ref_options options = {.n_vocab = V, .ids = prompt, .n_ids = 2};
+    struct bytes b = {0};
+    double row[V];
+    add(&b, text, sizeof text - 1);
+    struct reference *ref = open_bytes(*state, &b, &options);
+    assert_int_equal(reference_sequence(ref, 0).n, 4);
+    assert_memory_equal(reference_sequence(ref, 0).ids, all, sizeof all);
+    for (size_t r = 0; r < 4; r++) {
+        assert_int_equal(reference_row(ref, 0, r, row, NULL), MGPT_OK);
+        assert_int_equal(reference_about(ref).n, r == 1 || r == 2);
+        if (r == 1 || r == 2)
+            assert_true(row[0] == -(double)r && reference_about(ref).ids[0] == all[r + 1]);
+    }
+    reference_close(ref);
+    drop(&b);
 }
 
 /* All spellings of a token, an empty entry, and the last token, which nothing follows. */
