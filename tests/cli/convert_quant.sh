@@ -154,6 +154,9 @@ refuses "a pattern that is none" 3 '--type-of: ' convert --type-of 'attn_(=q8_0'
 for text in attn_q attn_q= =q8_0 attn_q=q9 attn_q=iq4_nl; do
     refuses "--type-of $text" 2 '--type-of: expected PATTERN=TYPE' convert --type-of "$text" wide.gguf no.gguf
 done
+long="attn_q|$(printf %0248d 0)" # 255 bytes, the most
+check "a long pattern" converts --type-of "$long=q8_0" wide.gguf x.gguf
+check "a byte more" eval 'run convert --type-of "${long}0=q8_0" wide.gguf no.gguf; [ $code -eq 2 ] && grep -q "expected PATTERN=TYPE" "$tmp/err"'
 check "no file" eval '[ ! -e no.gguf ]'
 
 # A weight that is NaN: it cannot be kept, so it is reported.

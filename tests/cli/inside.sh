@@ -173,6 +173,9 @@ hooks=$("$MGPT" trace "$laguna" --list 2>/dev/null | grep -c "^blocks\|^hook\|^l
 run check "$laguna" "$tmp/laguna.npz"
 check "patterns of all layers are compared" \
     eval '[ $code -eq 0 ] && grep -q "^$hooks hooks agree at 5 positions" "$tmp/out" && ! grep -q "^heads" "$tmp/out"'
+run check "$laguna" "$tmp/laguna.npz" -n 3
+check "... as far as -n goes" \
+    eval '[ $code -eq 0 ] && grep -q "^$hooks hooks agree at 3 positions" "$tmp/out" && ! grep -q "^heads" "$tmp/out"'
 says "info: the fewest heads and the most" "heads 4 to 6 of 8 (2 for keys and values)" info "$laguna"
 
 # Ctrl-C: with weights in 8 bits nothing is found, which takes a minute. The signal is sent once the verdict is

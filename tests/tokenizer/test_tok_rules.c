@@ -296,6 +296,9 @@ TEST(whole_pieces)
     tok_gives(t, "ab a", 0, AB, SPACE_A, -1);
     tok_gives(t, " ab", 0, 220, AB, -1);
     tok_file_free(&f);
+    t = tok_file_make(&f, "model gpt2; pre llama-bpe; token ab; alphabet"); /* its id is 0 */
+    tok_gives(t, "ab", 0, 0, -1);
+    tok_file_free(&f);
 }
 
 /* ---- work ---- */

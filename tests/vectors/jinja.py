@@ -79,6 +79,11 @@ LANGUAGE = [
     '{% for i in range(3) %}{% for j in range(2) %}{{ loop.index }}{% if j %}{% break %}{% endif %}{% endfor %}{{ loop.index }};{% endfor %}', '{% for x in [] %}a{% else %}b{% endfor %}',
     '{% for x in [1] if x > 1 %}a{% else %}b{% endfor %}', '{% for i in [1, 2] %}{% for j in [i] %}{% continue %}{% endfor %}{{ i }}{% endfor %}', '{% for x in 3 %}{% endfor %}', '{% for x in none %}{% endfor %}',
     '{% for i in range(3) %}{% if i == 1 %}{% set x %}{{ i }}{% endset %}{{ x }}{% endif %}{% endfor %}', '{% for (a, b) in [(1, 2)] %}{{ a + b }}{% endfor %}',
+    # what is not reached: nothing of it is run or written
+    '{% if false %}{% for x in [1] if x %}a{% else %}b{% endfor %}c{{ f() }}{% endif %}d', '{% for x in [] %}{% for y in [1] if y %}a{% else %}b{% endfor %}c{{ f() }}{% endfor %}d', '{% if false %}{% for x in [1] %}a{% else %}b{% endfor %}c{{ f() }}{% else %}d{% endif %}',
+    '{% if false %}{% set x %}a{% endset %}b{{ f() }}{% endif %}{{ x }}c', '{% if false %}{% set x | upper %}a{% endset %}b{{ f() }}{% endif %}{{ x }}c', '{% if false %}{% filter upper %}a{% endfilter %}b{{ f() }}{% endif %}c',
+    '{% if false %}{% macro m(a, b=f()) %}a{% endmacro %}b{{ m(1) }}{% endif %}c', '{% if false %}{% if true %}a{% elif true %}b{% else %}c{% endif %}d{{ f() }}{% endif %}e', '{% if false %}{{ 1 if true else f() }}{{ f() and 1 }}{{ 1 or f() }}a{{ f() }}{% endif %}b',
+    '{% if false %}{% for x in [1] %}{% break %}{% endfor %}a{{ f() }}{% endif %}b', '{% if false %}{% generation %}a{% endgeneration %}b{{ f() }}{% endif %}c', '{% if false %}{% call f(1) %}a{% endcall %}b{{ f() }}{% endif %}c',
     # scopes
     '{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = 5 %}{{ x }}{% endfor %}{{ x }}', '{% if true %}{% set x = 2 %}{% endif %}{{ x }}', '{% set ns = namespace(a=1, b="") %}{% for i in [1, 2] %}{% set ns.a = ns.a + i %}{% endfor %}{{ ns.a }}{{ ns.b }}{{ ns.c }}',
     '{% for i in [1] %}{% if true %}{% set y = 3 %}{% endif %}{{ y }}{% endfor %}{{ y }}', '{% set a, b = [1, 2] %}{{ a }}{{ b }}', '{% set x %}  a{{ 1 }}  {% endset %}[{{ x }}]', '{% set x | trim | upper %}  a  {% endset %}[{{ x }}]',

@@ -56,6 +56,8 @@ static void put_piece(struct message *m, const char *text, float score, unsigned
     }
     if (type != TOKEN_NORMAL)
         put_number(&piece, 3, type);
+    put_number(&piece, 1, 'x'); /* of another wire type, so other fields */
+    put_bytes(&piece, 3, "x", 1);
     put_bytes(m, 1, piece.bytes, piece.n);
 }
 
@@ -80,11 +82,13 @@ static struct message model_of(unsigned model_type, int collapses, const char *m
     put_number(&trainer, 40, 0);
     put_number(&trainer, 41, 1);
     put_number(&trainer, 42, 2);
+    put_bytes(&trainer, 3, "x", 1); /* other fields, here too */
     put_bytes(&m, 2, trainer.bytes, trainer.n);
     if (map)
         put_bytes(&normalizer, 2, map, n_map);
     put_number(&normalizer, 3, 0);
     put_number(&normalizer, 4, (unsigned)collapses);
+    put_number(&normalizer, 2, 'x');
     put_bytes(&m, 3, normalizer.bytes, normalizer.n);
     return m;
 }
