@@ -364,3 +364,33 @@ TEST(key_heads)
         unmake(&f);
     }
 }
+
+/* Of a LayerNorm with rotation each norm may lack the bias. */
+TEST(biases_of_norms)
+{
+    static const char *const shapes[] = {"tok_emb.weight 5 4",
+                                         "trf_blocks.0.norm1.weight 4",
+                                         "trf_blocks.0.norm1.bias 4",
+                                         "trf_blocks.0.att.W_query.weight 4 4",
+                                         "trf_blocks.0.att.W_key.weight 4 4",
+                                         "trf_blocks.0.att.W_value.weight 4 4",
+                                         "trf_blocks.0.att.out_proj.weight 4 4",
+                                         "trf_blocks.0.norm2.weight 4",
+                                         "trf_blocks.0.ff.layers.0.weight 8 4",
+                                         "trf_blocks.0.ff.layers.2.weight 4 8",
+                                         "final_norm.weight 4",
+                                         "final_norm.bias 4",
+                                         "out_head.weight 5 4",
+                                         NULL};
+    struct made f = {
+        .o = {.given = OPT_HEADS | OPT_ROPE | OPT_POSITIONS | OPT_EMBEDDING_SCALE | OPT_ASSUME,
+              .n_head = 2,
+              .rope_base = 10000,
+              .positions = "half",
+              .embedding_scale = "none",
+              .assume = "llms-from-scratch"}};
+    make(&f, shapes, NULL);
+    map(&f, &gpt_mapping, NULL);
+    assert_string_equal(f.c.hp.arch, "starcoder2");
+    unmake(&f);
+}
