@@ -19,7 +19,7 @@ def npy(path, shape, values):
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + array.array("f", values).tobytes())
 
 
-def control_vector(path, rows):
+def control_vector(path, rows, name="direction.%d"):
     """As llama.cpp's cvector-generator writes it: {layer: row}, float32."""
     def text(s):
         return struct.pack("<Q", len(s)) + s.encode()
@@ -29,7 +29,7 @@ def control_vector(path, rows):
     out += text("controlvector.layer_count") + struct.pack("<Ii", 5, len(rows))
     for i, (layer, row) in enumerate(rows.items()):
         offset = i * (-(-4 * WIDTH // 32) * 32)
-        out += text("direction.%d" % layer) + struct.pack("<IQIQ", 1, len(row), 0, offset)
+        out += text(name % layer) + struct.pack("<IQIQ", 1, len(row), 0, offset)
     out += b"\0" * (-len(out) % 32)
     for row in rows.values():
         data = array.array("f", row).tobytes()
@@ -148,6 +148,14 @@ def main():
     refused("direction.0", "direction.1 to direction.1", "--steer", tmp / "zero.gguf")
     control_vector(tmp / "wide.gguf", {1: rows[0] + [1]})
     refused("a control vector of another width", "19 values, the model has width 18", "--steer", tmp / "wide.gguf")
+    control_vector(tmp / "none.gguf", {})
+    refused("a control vector without tensors", "no tensors, expected direction.N", "--steer", tmp / "none.gguf")
+    control_vector(tmp / "other.gguf", {1: rows[0]}, "directionX%d")
+    refused("a tensor of another name", "tensor directionX1: expected direction.1", "--steer", tmp / "other.gguf")
+    refused("all layers and a layer", "expected the shape [2, 18]", "--steer", "%s:1:1" % (tmp / "all.npy"))
+    control_vector(tmp / "one.gguf", {1: [1] * 16})
+    p = mgpt("generate", ROOT / "weights/names.gguf", "-n", "1", "--steer", tmp / "one.gguf")
+    holds("a control vector for a model of one layer", p.returncode == 3 and "tensor direction.1: expected" in p.stderr, p.stderr)
     refused("a model", "expected direction.1", "--steer", ROOT / "weights/names.gguf")
     (tmp / "x").write_bytes(b"x")
     refused("another file", "x: ", "--steer", tmp / "x")
