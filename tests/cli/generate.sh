@@ -133,6 +133,8 @@ run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --temp 0
 check "a model without vocabulary: ids in, ids out" grep -Eq '^1 2( [0-9]+){3}$' "$tmp/out"
 run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --samples 40 --batch 1
 check "... each sample on its line" [ "$(grep -Ec '^1 2( [0-9]+){3}$' "$tmp/out")" -eq 40 ]
+run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --samples 3 --lookup 4
+check "... also one after the other" [ "$(grep -Ec '^1 2( [0-9]+){3}$' "$tmp/out")" -eq 3 ]
 run generate "$tmp/ids.gguf" --ids 1,2 -n 3 --temp 0 --samples 2 --no-prompt --json
 check "... as JSON, without text" eval '[ "$(grep -c "\"text\":\"\",\"tokens\":\[[0-9]" "$tmp/out")" -eq 2 ]'
 refuses "... a text is refused" 2 "no vocabulary: give the tokens as --ids" generate "$tmp/ids.gguf" -p a

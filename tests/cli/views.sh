@@ -167,6 +167,10 @@ check "no control character reaches the terminal" eval \
     '[ $code -eq 0 ] && [ ! -s "$tmp/err" ] && ! grep -q "$tab_escape\|$(printf "\342\200\256")" "$tmp/out"'
 says "they are shown escaped" '1 "\u{1B}"'
 says "wide characters stand in their columns" '3 "漢"           0'
+sed 's/u001b/u0000/' "$tmp/odd.json" >"$tmp/nul.json" && printf '\0x' >"$tmp/nul"
+run convert "$tmp/nul.json" "$tmp/nul.gguf" --heads 2
+run tokenize "$tmp/nul.gguf" --pieces -f "$tmp/nul"
+says "a zero byte, too" '0	"\u{0}"'
 i=0 long=
 while [ $i -lt 19 ]; do
     long="${long}\\\\x1B漢x\\\\u{202E}"
