@@ -1,4 +1,5 @@
 """What some tests of commands have in common: a difference is printed and noted, and the rest runs on."""
+import os
 import re
 import struct
 import subprocess
@@ -76,6 +77,23 @@ def run_program(*words, code=0, timeout, text=None):
         failed.append(words)
         print('FAILED: %s: exit code %d, expected %d: %s' % (words[1:], done.returncode, code, done.stderr.decode()))
     return done
+
+
+PEAK = """import os, re, sys
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
+with open('/proc/self/status') as file:
+    least = re.search(r'VmHWM:\\s*(\\d+)', file.read())[1]
+print(os.wait4(child, 0)[2].ru_maxrss, least)"""
+
+
+def peak_memory(*words):
+    """The most kB that a program had. A child begins with the peak of the program that starts it, so a small one does."""
+    if not os.path.exists('/proc/self/status'):
+        return 0
+    done = subprocess.run([sys.executable, '-ISE', '-c', PEAK, *words], stdout=subprocess.PIPE, check=True)
+    most, least = map(int, done.stdout.split())
+    check('%d kB, of which the first %d are not seen' % (most, least), most > least + 1000, True)
+    return most
 
 
 def run_text(*words, text=None):

@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 
-from checks import check, failed, run_program
+from checks import check, failed, peak_memory, run_program
 
 MGPT, WEIGHTS = sys.argv[1:3]
 NAMES, LINES = WEIGHTS + '/names.gguf', WEIGHTS + '/shakespeare.gguf'
@@ -140,16 +140,13 @@ def test_stream():
         with open(path, 'wb') as f:
             f.write(lines_of([{'prompt': 'an'}] * 3))
         check('--json -f FILE.jsonl', run(NAMES, '--json', '-f', path).stdout, records(NAMES, [{'prompt': 'an'}] * 3))
-        with open(path, 'wb') as f:
-            f.write(lines_of([{'prompt': 'an', 'n': 1}]) * 20000)
         most = []
-        for n in (1, 2):
-            with open(path, 'ab' if n == 2 else 'rb+') as f:
-                f.write(lines_of([{'prompt': 'an', 'n': 1}]) * 60000 if n == 2 else b'')
-            process = subprocess.Popen([MGPT, 'generate', NAMES, '--records', path], stdout=subprocess.DEVNULL)
-            most.append(os.wait4(process.pid, 0)[2].ru_maxrss)
-            process.returncode = 0
-        check('memory for four times the file', most[1] < most[0] + 1500, True)
+        for n in (4000, 16000):
+            with open(path, 'wb') as f:
+                f.write(lines_of([{'prompt': 'To', 'n': 1, 'id': 'x' * 200}]) * n)
+            most.append(peak_memory(MGPT, 'generate', LINES, '--records', path))
+        if os.environ.get('MGPT_SANITIZED') != '1':
+            check('memory for four times the file', most[1] < most[0] + 1500, True)
     finally:
         os.remove(path)
 
