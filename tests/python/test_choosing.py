@@ -101,6 +101,17 @@ def test_choices_after_tokens(names):
         names.choose("an", ["abc"], n_ctx=4)
 
 
+def test_choices_that_vanish(root, tmp_path):
+    """A choice of which the normalizer leaves nothing."""
+    sys.path.insert(0, str(root / "tests/cli"))
+    from small_vocabularies import pairs_model
+
+    model = mgpt.Model(pairs_model(str(PROGRAM), str(root), str(tmp_path), normalizer={"type": "Replace", "pattern": {"String": "_"}, "content": ""}))
+    for choices in ["_", "b"], ["b", "_"], ["b", "h", "__"]:
+        with pytest.raises(ValueError, match="^choices: '_+' has no token of its own after the text"):
+            model.choose("a", choices)
+
+
 def test_heal(root, names, tmp_path):
     sys.path.insert(0, str(root / "tests/cli"))
     from small_vocabularies import pairs_model, unigram_model

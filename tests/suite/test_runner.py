@@ -209,6 +209,13 @@ class Runner(unittest.TestCase):
         found = self.results(self.command[0], self.command[1].replace(" {how}", ""), *self.common, "--case", "_step|^(tokens|hooks)$", status=0)
         self.assertEqual([c["verdict"] for c in found["cases"]], ["absent"] * 5)
 
+    def test_ids_with_slashes(self):
+        path = self.dir / "cases.jsonl"
+        path.write_text(path.read_text().replace('"id": "right"', '"id": "of/right"').replace('"id": "near"', '"id": "of/the/near"'))
+        for engine in self.command, self.server:
+            found = self.results(*engine, *self.common, "--case", "^of/", status=0)
+            self.assertEqual({c["id"]: c["verdict"] for c in found["cases"]}, {"of/right": "right", "of/the/near": "near"})
+
     def test_engines_that_cannot_be_started(self):
         script = self.dir / "script"
         script.write_text("#!/nonexistent/sh\n")
