@@ -6,7 +6,7 @@ const HomeCell = (() => {
     const CODE = { x: 'token_rows(p, p->x);', h: 'mat h = norm(p, p->h, &l->attn_norm, p->x);', q: 'qkv_matmul(p, l, h);', k: 'qkv_matmul(p, l, h);', v: 'qkv_matmul(p, l, h);',
         rq: 'qk_norm_rope(p, l);', rk: 'qk_norm_rope(p, l);', s: 'attend(p);', a: 'attend(p);', z: 'attend(p);', ao: 'matmul(p, p->a, &l->o, p->o);', mid: 'add(p, p->x, p->a);',
         h2: 'mat h = norm(p, p->h, &l->ffn_norm, p->x);', pre: 'mlp_up(p, l, h);', lin: 'mlp_up(p, l, h);', post: 'mlp_up(p, l, h);', mo: 'matmul(p, p->m, &l->down, p->f);',
-        bx: 'kv_append(p);', tp: 'attend(p);', rs: 'add_experts(p, l, h);', ew: 'add_experts(p, l, h);', ey: 'add_experts(p, l, h);', end: 'add(p, p->x, p->m);', fin: 'mat h = norm(p, p->h, &p->model->final_norm, x);', lg: 'matmul(p, p->logits, &p->model->head, h);' };
+        bx: 'kv_append(p);', tp: 'attend(p);', rs: 'add_experts(p, l, h);', ew: 'add_experts(p, l, h);', ey: 'add_experts(p, l, h);', end: 'add(p, p->x, p->m);', fin: 'mat h = norm(p, p->h, &p->model->final_norm, x);', lg: 'matmul(p, p->logits, &p->model->head, y);' };
     const TITLE = { x: 'Residual stream', h: 'Normalised copy', q: 'Query', k: 'Key', v: 'Value', rq: 'Query, turned', rk: 'Key, turned', z: 'Mixed value', ao: 'What attention adds',
         mid: 'Residual stream', h2: 'Normalised copy', pre: 'Neuron, before', lin: 'Linear part', post: 'Neuron, after', mo: 'What the MLP adds', bx: 'Kept for later', rs: 'Router’s score', ew: 'Weight of an expert', ey: 'What an expert writes', fin: 'Normalised copy', lg: 'Logit' };
     const FOUR = 'The engine adds in four chains: products 0, 4, 8 …; 1, 5, 9 …; and so on; then (c₀ + c₁) + (c₂ + c₃).';

@@ -266,7 +266,7 @@ const LessonTwo = (() => {
         ['matmul(p, p->a, &l->o, p->o);', 'what the heads found, in the terms of the stream', 'heads', 10],
         ['mlp(p, l);', 'neurons answer, row by row', 'block', 11],
         ['add(p, p->x, p->m);', 'added to the stream', 'block', 12],
-        ['matmul(p, p->logits, &p->model->head, h);', 'one score for every candidate', 'bigram', 13],
+        ['matmul(p, p->logits, &p->model->head, y);', 'one score for every candidate', 'bigram', 13],
         ['scale_and_cap(p);', 'the scores, ready for softmax and a draw', 'temperature', 14],
     ];
 
