@@ -118,6 +118,11 @@ async function visitOther(name) {
         page.App.set({ view, cell: '', edits: [], step: 5, query: 4, layer: 0, head: 0 });
         sweep(page, view);
     }
+    if (name === 'lfm2') { // heads of the layers that attend only
+        page.App.set({ view: 'attention', cell: '', edits: [], query: 4, layer: 0, head: 0 });
+        page.tick(50);
+        saved(page, `${name}: attention`);
+    }
     const bad = [...texts].filter(([line, told]) => line.includes(name) && told.some((l) => /undefined|\bNaN|\[object/.test(l)));
     test(`no room of ${name} is broken`, () => assert.deepStrictEqual(bad, []));
 }
