@@ -98,7 +98,7 @@ TEST(parts_of_quantised)
     set_config(&d, root);
     assert_read(&d, "config.json", "settings of the text part", NULL);
     list = json_object_get(header, "model.layers.0.mlp.down_proj.g_idx");
-    json_object_set(header, "model.x.rotary_emb.inv_freq", json_deep_copy(list));
+    json_object_set_new(header, "model.x.rotary_emb.inv_freq", json_deep_copy(list));
     json_object_set_new(list, "shape", json_pack("[i]", 0));
     json_object_set_new(list, "data_offsets", json_pack("[i,i]", 0, 0));
     set_header(&d, header);
