@@ -166,6 +166,15 @@ static void count_line(struct score_run *s, const struct score_line *line)
     s->n_cut += (size_t)cut;
 }
 
+static void drop_window(struct score_run *s)
+{
+    for (size_t i = 0; i < arr_len(s->lines); i++)
+        jval_free(s->lines[i].object);
+    drop_texts(s, 0);
+    if (s->lines)
+        arr_set_len(s->lines, 0);
+}
+
 /* Scores the window, counts and prints its lines in their order; of an interrupted one what is done. */
 static int score_window(struct score_run *s)
 {
@@ -178,12 +187,9 @@ static int score_window(struct score_run *s)
             int printed = prints ? print_line(s, &s->lines[i]) : EXIT_OK;
             code = printed == EXIT_OK ? code : printed;
         }
-        jval_free(s->lines[i].object);
     }
-    drop_texts(s, 0);
+    drop_window(s);
     s->team.shown.from = s->team.shown.to;
-    if (s->lines)
-        arr_set_len(s->lines, 0);
     return code == EXIT_OK && ferror(stdout) ? EXIT_IO : code;
 }
 
@@ -317,6 +323,7 @@ static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
     int rest = code == EXIT_FULL ? code : score_window(s);
     progress_end(&progress);
     s->team.shown.line = NULL;
+    drop_window(s); /* what a lack of memory left in hand */
     arr_free(s->lines);
     arr_free(s->texts);
     return code == EXIT_OK ? rest : code;
