@@ -166,19 +166,10 @@ static void count_line(struct score_run *s, const struct score_line *line)
     s->n_cut += (size_t)cut;
 }
 
-static void drop_window(struct score_run *s)
+/* Counts, prints and drops the window's lines; code: of scoring its texts. Of an interrupted one, what is done. */
+static int score_window(struct score_run *s, int code)
 {
-    for (size_t i = 0; i < arr_len(s->lines); i++)
-        jval_free(s->lines[i].object);
-    drop_texts(s, 0);
-    if (s->lines)
-        arr_set_len(s->lines, 0);
-}
-
-/* Scores the window, counts and prints its lines in their order; of an interrupted one what is done. */
-static int score_window(struct score_run *s)
-{
-    int code = score_waiting(s), prints = 1;
+    int prints = 1;
     for (size_t i = 0; i < arr_len(s->lines); i++) {
         int is_done = code == EXIT_OK || is_line_done(s, &s->lines[i]);
         prints = prints && is_done;
@@ -187,9 +178,12 @@ static int score_window(struct score_run *s)
             int printed = prints ? print_line(s, &s->lines[i]) : EXIT_OK;
             code = printed == EXIT_OK ? code : printed;
         }
+        jval_free(s->lines[i].object);
     }
-    drop_window(s);
+    drop_texts(s, 0);
     s->team.shown.from = s->team.shown.to;
+    if (s->lines)
+        arr_set_len(s->lines, 0);
     return code == EXIT_OK && ferror(stdout) ? EXIT_IO : code;
 }
 
@@ -243,7 +237,7 @@ static int keep_line(struct score_run *s, struct score_line line)
         return cli_fail(s->file, &err);
     }
     return arr_len(s->lines) == s->most.n_lines || s->n_waiting >= s->most.n_tokens
-               ? score_window(s)
+               ? score_window(s, score_waiting(s))
                : EXIT_OK;
 }
 
@@ -320,10 +314,9 @@ static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
             code = s->json ? add_json(s, line, text, n) : score_add_text(s, line, text, n);
     }
     /* Also those before a line that cannot be scored, if there is memory. */
-    int rest = code == EXIT_FULL ? code : score_window(s);
+    int rest = score_window(s, code == EXIT_FULL ? code : score_waiting(s));
     progress_end(&progress);
     s->team.shown.line = NULL;
-    drop_window(s); /* what a lack of memory left in hand */
     arr_free(s->lines);
     arr_free(s->texts);
     return code == EXIT_OK ? rest : code;
