@@ -1,8 +1,6 @@
 /* Edits of logits: against golden vectors (vectors/edits.py), and what a text that goes back does. */
-#include "base/mem.h"
 #include "choose/chooser.h"
 #include "support/unit.h"
-#include "support/wrap_malloc.h"
 
 #include <math.h>
 
@@ -282,118 +280,6 @@ TEST(settings_are_read_and_printed)
     }
     assert_int_equal(edit_setting_named("tempo"), EDIT_N);
     close_test(&t);
-}
-
-/* ---- regular expressions ---- */
-
-static size_t from_hex(const char *hex, char *to)
-{
-    size_t n = 0;
-    for (unsigned byte; *hex != '-' && sscanf(hex, "%2x", &byte) == 1; hex += 2)
-        to[n++] = (char)byte;
-    return n;
-}
-
-/* Whether a text matches is what Python says; what begins a text that matches is not dead. */
-static void check_match(char *line, void *user)
-{
-    char pattern_hex[256], text_hex[256], pattern[128], text[128];
-    int matches, begins;
-    struct pattern p;
-    struct automaton a = {.pass = 0};
-    mgpt_error err;
-    assert_int_equal(sscanf(line, "%255s %255s %d %d", pattern_hex, text_hex, &matches, &begins),
-                     4);
-    size_t n_pattern = from_hex(pattern_hex, pattern), n = from_hex(text_hex, text);
-    if (pattern_parse(&p, pattern, n_pattern, &err) < 0)
-        fail_msg("%.*s: %s", (int)n_pattern, pattern, err.text);
-    assert_int_equal(automaton_open(&a, &p, &err), MGPT_OK);
-    int32_t state = 0;
-    for (size_t i = 0; i < n && state >= 0; i++)
-        state = automaton_byte(&a, state, (unsigned char)text[i]);
-    int found = state >= 0 && a.states[state].accepts;
-    if (found != matches || (begins && state < 0))
-        fail_msg("'%.*s' and '%.*s': %d, expected %d", (int)n_pattern, pattern, (int)n, text, found,
-                 matches);
-    ++*(size_t *)user;
-    automaton_close(&a);
-    pattern_free(&p);
-}
-
-TEST(patterns_match_as_in_python)
-{
-    size_t n = 0;
-    unit_rows("tests/vectors/patterns.txt", check_match, &n);
-    assert_true(n > 1000);
-}
-
-/* A state has each place of the expression once, and a set of places is one state. */
-TEST(states_are_sets)
-{
-    static const struct {
-        const char *pattern, *text;
-        size_t n_states, n_members; /* read letter by letter */
-    } rows[] = {{"(a|a|a)*b", "aaaab", 2, 5},
-                {"(a|b)*a(a|b){2}", "abbbaaababb", 8, 44},
-                {"a{3}", "aaa", 4, 4},
-                {"(ab)*", "ababab", 2, 3}};
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        struct pattern p;
-        struct automaton a = {.pass = UINT32_MAX};
-        int32_t at_state = 0;
-        assert_int_equal(pattern_parse(&p, rows[i].pattern, strlen(rows[i].pattern), NULL),
-                         MGPT_OK);
-        assert_int_equal(automaton_open(&a, &p, NULL), MGPT_OK);
-        for (const char *at = rows[i].text; *at; at++)
-            at_state = automaton_byte(&a, at_state, (unsigned char)*at);
-        assert_true(at_state >= 0);
-        if (arr_len(a.states) != rows[i].n_states || arr_len(a.members) != rows[i].n_members)
-            fail_msg("%s: %zu states of %zu places", rows[i].pattern, arr_len(a.states),
-                     arr_len(a.members));
-        automaton_close(&a);
-        pattern_free(&p);
-    }
-}
-
-/* The numbers of passes begin anew, and the marks with them. */
-TEST(passes_wrap)
-{
-    struct pattern p;
-    struct automaton a = {.pass = 0};
-    assert_int_equal(pattern_parse(&p, "(ab|ac)*d", 9, NULL), MGPT_OK);
-    assert_int_equal(automaton_open(&a, &p, NULL), MGPT_OK);
-    int32_t after = automaton_byte(&a, 0, 'a');
-    a.pass = UINT32_MAX;
-    int32_t again = automaton_byte(&a, after, 'b');
-    assert_int_equal(again, 0);
-    assert_true(automaton_byte(&a, again, 'd') > 0);
-    assert_int_equal(automaton_byte(&a, again, 'b'), AUTOMATON_DEAD);
-    automaton_close(&a);
-    pattern_free(&p);
-}
-
-/* Memory that runs out at any place of an expression is an error: its parts come after 0 to 40 letters, where the
- * states grow. */
-TEST(patterns_without_memory)
-{
-    const char *parts[] = {"b|c",    "(b|)*",     "b{2,}",     "b{1,3}|c",
-                           "[b-dx]", "(?j:.)\\d", "b?c+|(d|e)"};
-    for (size_t i = 0; i < COUNT(parts); i++)
-        for (size_t n = 0; n <= 40; n++)
-            for (int k = 0, failed = 1; failed; k++) {
-                struct pattern p;
-                mgpt_error err = {.text = ""};
-                char text[80];
-                snprintf(text, sizeof text, "%.*s%s", (int)n,
-                         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", parts[i]);
-                fail_after = k;
-                int status = pattern_parse(&p, text, strlen(text), &err);
-                failed = fail_after < 0;
-                fail_after = -1;
-                if (status != (failed ? MGPT_EMEM : MGPT_OK))
-                    fail_msg("%s without allocation %d: %d, %s", text, k, status, err.text);
-                pattern_free(&p);
-            }
 }
 
 /* Bytes that no token has lead nowhere: a branch of the expression that needs them is not begun. */

@@ -146,16 +146,3 @@ TEST(nanochat_vocabulary)
     assert_int_equal(arr_len(f.c.vocab.tokens), 0);
     unmake(&f);
 }
-
-/* Rows of the embedding beyond the vocabulary are said; the last layer, here the only one, sees all. */
-TEST(nanochat_facts)
-{
-    struct made f = {.d = {.n = 0}};
-    add_file(&f.d, "config.json", "{\"vocab_size\":4,\"window_pattern\":\"S\"}");
-    make(&f, nanochat, NULL);
-    map(&f, &nanochat_mapping, NULL);
-    assert_int_equal(f.c.hp.n_vocab, 4);
-    assert_true(has_note(&f.c, "the last 1 rows of the embedding are padding, left out"));
-    assert_null(f.c.hp.windows);
-    unmake(&f);
-}
