@@ -144,15 +144,14 @@ static struct jinja_value slice_of(struct jinja_run *r, struct jinja_value v,
         jinja_fail(r, "a slice of %s", jinja_kind_name(v));
         return jinja_none();
     }
-    if (bound[2].kind != J_INT && bound[2].kind != J_NONE)
-        jinja_fail(r, "a slice by %s", jinja_kind_name(bound[2]));
+    for (int k = 0; k < 3; k++)
+        if (bound[k].kind != J_INT && bound[k].kind != J_NONE)
+            jinja_fail(r, "a slice by %s", jinja_kind_name(bound[k]));
     for (int k = 0; k < 2; k++) {
         int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
         int64_t i = bound[k].i < 0 ? bound[k].i + n : bound[k].i;
         if (bound[k].kind == J_NONE)
             i = (k == 0) == (step > 0) ? low : high;
-        else if (bound[k].kind != J_INT)
-            jinja_fail(r, "a slice by %s", jinja_kind_name(bound[k]));
         at[k] = i < low ? low : i > high ? high : i;
     }
     size_t count = 0, each = v.kind == J_LIST ? sizeof *v.items : sizeof *v.s;

@@ -88,7 +88,7 @@ static int cut_at(struct why *w, size_t bos, size_t most, const char *text)
         w->first[i] = (size_t)set[i];
         good = i == 0 || set[i] > set[i - 1];
     }
-    w->n_segments = good ? n : 0;
+    w->n_segments = n;
     arr_free(set);
     return code == EXIT_OK && !good ? cannot_cut(most, bos, text) : code;
 }
@@ -100,17 +100,19 @@ int why_cut(struct why *w, const char *text)
     int32_t wanted = (int32_t)most;
     const struct cli_option number = {
         .kind = CLI_INT, .to = &wanted, .min = 0, .max = WHY_SEGMENTS};
-    int code = EXIT_OK;
-    if (text && strchr(text, ','))
+    int is_list = text && strchr(text, ','), code = EXIT_OK;
+    if (is_list)
         code = cut_at(w, bos, most, text);
     else if (text && (!cli_set_number(&number, text) || wanted < 1 || (size_t)wanted > most))
         code = cannot_cut(most, bos, text);
     else
         w->n_segments = (size_t)wanted;
-    for (size_t i = 0; i < w->n_segments && !(text && strchr(text, ',')); i++)
+    if (code != EXIT_OK)
+        return code;
+    for (size_t i = 0; i < w->n_segments && !is_list; i++)
         w->first[i] = bos + i * n / w->n_segments;
     w->first[w->n_segments] = w->n_prompt;
-    return code;
+    return EXIT_OK;
 }
 
 /* ---- coalitions ---- */

@@ -166,7 +166,7 @@ static void count_line(struct score_run *s, const struct score_line *line)
     s->n_cut += (size_t)cut;
 }
 
-/* Counts, prints and drops the window's lines; code: of scoring its texts. Of an interrupted one, what is done. */
+/* Counts, prints and drops the window's lines in order. `code` is of scoring; after a Ctrl-C, lines that are done. */
 static int score_window(struct score_run *s, int code)
 {
     int prints = 1;

@@ -29,11 +29,13 @@ int hf_is_coded(const char *method)
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-/* The columns or rows of a block where `count` blocks have n of them. */
+/* The columns or rows of a block where `count` blocks have n of them. One block may have them all, but not in a grid of
+ * several scales whose stated blocks are smaller: such a grid lacks scales. */
 static uint64_t block_edge(struct coded_model *m, const struct state_tensor *t, uint64_t n,
                            uint64_t count, uint64_t stated)
 {
-    if (count == 1 && (n <= stated || !stated || t->n_dims < 2 || hf_part_size(t) == 1))
+    int lacks_some = t->n_dims == 2 && hf_part_size(t) != 1 && stated > 0 && n > stated;
+    if (count == 1 && !lacks_some)
         return n;
     if (count == n)
         return 1;
