@@ -7,7 +7,8 @@
 
 enum { N_PARTS = 3 };
 
-/* A part of n with one tensor of two values, i and i + 0.5. Later parts have k, too, unless it is 0. */
+/* A part of n with one tensor of two values, i and i + 0.5. The first part has key k of 7, and so have
+ * the later ones with the given value, unless it is 0. */
 static void put_split(struct gguf_image *b, uint32_t n, uint32_t i, const char *name, uint32_t k)
 {
     const uint64_t dims[] = {2};

@@ -358,8 +358,8 @@ TEST_IN_PLACE(bits_of_the_page)
             compare_paths(&narrow[j], isa);
 }
 
-/* The cache's room doubles and may be more than the context: the step that has none says so, as does one of an
- * id that is none. */
+/* The cache's room doubles and may be more than the context: the step that has none says so. A step with an id
+ * beyond the vocabulary is refused, too. */
 TEST(full_context)
 {
     enum { N_CTX = 11 };

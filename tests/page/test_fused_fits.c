@@ -6,6 +6,18 @@
 #define SMALL TOY_SIZES(1, 16, 4, 64, 16, 27)
 #define STILL SMALL, .no_rope_every = 1
 
+static void check_all(const struct toy_spec *specs, size_t n, int fuses)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct toy *m = toy_build(&specs[i]);
+        mgpt_model *model = toy_open(m, NULL);
+        if (!model->fused != !fuses)
+            fail_msg("%s: %s", specs[i].label, fuses ? "not fused" : "fused");
+        mgpt_close(model);
+        toy_free(m);
+    }
+}
+
 /* A model that the fused path does not support runs in forward.c. */
 TEST(what_does_not_qualify)
 {
@@ -53,17 +65,10 @@ TEST(what_does_not_qualify)
          .n_vocab = 27,
          .no_rope_every = 1},
     };
-    for (size_t i = 0; i < COUNT(others); i++) {
-        struct toy *m = toy_build(&others[i]);
-        mgpt_model *model = toy_open(m, NULL);
-        if (model->fused)
-            fail_msg("%s: fused", others[i].label);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    check_all(others, COUNT(others), 0);
 }
 
-/* So that it is what the labels above name that hinders those. */
+/* These differ from models above in what the labels there name. */
 TEST(what_qualifies)
 {
     const struct toy_spec some[] = {
@@ -72,12 +77,5 @@ TEST(what_qualifies)
         {.label = "not rotated", .arch = "llama", STILL},
         {.label = "scales", .arch = "granite", STILL, .embd_scale = 1.5, .attn_scale = 0.3},
     };
-    for (size_t i = 0; i < COUNT(some); i++) {
-        struct toy *m = toy_build(&some[i]);
-        mgpt_model *model = toy_open(m, NULL);
-        if (!model->fused)
-            fail_msg("%s: not fused", some[i].label);
-        mgpt_close(model);
-        toy_free(m);
-    }
+    check_all(some, COUNT(some), 1);
 }

@@ -58,7 +58,7 @@ TEST(the_first_bad_position_and_the_worst_error)
     assert_true(hooks[0].nmse == 1e-3);
 }
 
-/* What is not finite is the worst, whatever follows it; only keys that both sides mask agree. */
+/* A value that is not finite is the worst of its row, whatever follows it. Keys that both sides mask agree. */
 TEST(rows_that_are_not_finite)
 {
     static const struct {

@@ -279,7 +279,8 @@ TEST_ON_FILE(raw_floats)
     drop(&b);
 }
 
-/* What is minus infinity is left out of a row, unless all is or something else is not finite: this stays, to differ. */
+/* Logits of minus infinity are left out of a row. A row that has no others, or NaN or infinity among them, stays whole:
+ * it must differ. */
 TEST_ON_FILE(masked_tokens)
 {
     static const float rows[][V] = {{1, -INFINITY, 3, -INFINITY, 5},

@@ -271,7 +271,7 @@ static void assert_chars(const char *chars, const char *tokens, int bos)
     ckpt_free(&c);
 }
 
-/* BOS between the characters, which have the other ids in their order. */
+/* BOS may have an id between those of the characters, which have the other ids in order. */
 TEST(bos_between_characters)
 {
     struct checkpoint c;

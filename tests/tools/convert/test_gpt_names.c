@@ -216,6 +216,10 @@ TEST(bias_of_a_tied_head)
 
 /* ---- what two names say together ---- */
 
+#define ATTENTION_OF_4                                                                             \
+    "blocks.0.norm1.weight 4", "blocks.0.attn.wq.weight 4 4", "blocks.0.attn.wk.weight 4 4",       \
+        "blocks.0.attn.wv.weight 4 4", "blocks.0.attn.wo.weight 4 4", "blocks.0.norm2.weight 4"
+
 /* Llama's w1 is the gate, in capitals, too; of other pairs it is asked. */
 TEST(gates)
 {
@@ -226,19 +230,9 @@ TEST(gates)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct made f = {.d = {.n = 0}};
         char one[64], two[64];
-        const char *const shapes[] = {"tok_emb.weight 5 4",
-                                      "blocks.0.norm1.weight 4",
-                                      "blocks.0.attn.wq.weight 4 4",
-                                      "blocks.0.attn.wk.weight 4 4",
-                                      "blocks.0.attn.wv.weight 4 4",
-                                      "blocks.0.attn.wo.weight 4 4",
-                                      "blocks.0.norm2.weight 4",
-                                      one,
-                                      two,
-                                      "blocks.0.mlp.w2.weight 4 6",
-                                      "norm.weight 4",
-                                      "head.weight 5 4",
-                                      NULL};
+        const char *const shapes[] = {
+            "tok_emb.weight 5 4", ATTENTION_OF_4,    one, two, "blocks.0.mlp.w2.weight 4 6",
+            "norm.weight 4",      "head.weight 5 4", NULL};
         snprintf(one, sizeof one, "blocks.0.mlp.%s.weight 6 4", rows[i].one);
         snprintf(two, sizeof two, "blocks.0.mlp.%s.weight 6 4", rows[i].two);
         make(&f, shapes, NULL);
@@ -283,12 +277,7 @@ TEST(scale_of_one_head)
         struct made f = {.o = {.given = OPT_HEADS, .n_head = heads}};
         static const char *const shapes[] = {"tok_emb.weight 5 4",
                                              "pos_emb.weight 8 4",
-                                             "blocks.0.norm1.weight 4",
-                                             "blocks.0.attn.wq.weight 4 4",
-                                             "blocks.0.attn.wk.weight 4 4",
-                                             "blocks.0.attn.wv.weight 4 4",
-                                             "blocks.0.attn.wo.weight 4 4",
-                                             "blocks.0.norm2.weight 4",
+                                             ATTENTION_OF_4,
                                              "blocks.0.mlp.up.weight 16 4",
                                              "blocks.0.mlp.down.weight 4 16",
                                              "norm.weight 4",
@@ -365,7 +354,7 @@ TEST(key_heads)
     }
 }
 
-/* Of a LayerNorm with rotation each norm may lack the bias. */
+/* In a model with LayerNorm and rotation any norm may lack its bias. */
 TEST(biases_of_norms)
 {
     static const char *const shapes[] = {"tok_emb.weight 5 4",

@@ -109,7 +109,7 @@ TEST(parts_of_quantised)
     dir_free(&d);
 }
 
-/* What AutoGPTQ and AutoAWQ wrote beside config.json in 2023: no quant_method. */
+/* In 2023 AutoGPTQ and AutoAWQ wrote the settings into a file beside config.json, without quant_method. */
 TEST(settings_beside)
 {
     static const struct {
@@ -144,7 +144,7 @@ TEST(settings_beside)
     }
 }
 
-/* A zero, and a scale, for each group of HQQ's. */
+/* Each group of HQQ's has a zero and a scale. */
 TEST(hqq_groups)
 {
     static const char *const parts[] = {"zero", "scale"};
@@ -196,7 +196,7 @@ static float packed_expected(const struct hf_packed *m, const struct stored *s, 
     return s->scales[g * OUT + row] * (float)q;
 }
 
-/* Values from each column on, and of all blocks of 32 columns, and of the last. */
+/* Compares the values from each column on, and those of the blocks from each 32nd column on. */
 static void check_packed(const struct hf_packed *m, const struct stored *s, const char *type)
 {
     char what[60];

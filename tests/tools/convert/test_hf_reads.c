@@ -74,7 +74,7 @@ TEST(ignored_two)
     dir_free(&d);
 }
 
-/* More than a line has room for: the first of them, and that there are more. */
+/* The note names as many keys as a line has room for, and says that there are more. */
 TEST(ignored_many)
 {
     struct dir d = golden("llama");

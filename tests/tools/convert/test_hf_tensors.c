@@ -86,7 +86,7 @@ static void try_without(struct xxh64 *h, struct tensor_sweep *s, const char *nam
     }
 }
 
-/* One row less, or no value: the rest of its bytes is of a tensor that all skip. */
+/* Without its last row, or its only value: those bytes are of a tensor that all readers skip. */
 static void try_less(struct xxh64 *h, struct tensor_sweep *s, const char *name)
 {
     json_t *header = s->header;

@@ -124,7 +124,7 @@ TEST(tekken)
     refuses(&d, 261, "tekken.json: vocab: an entry without rank and token_bytes");
 }
 
-/* What older files do not name: 20 names of Mistral's, then numbers. */
+/* Older files do not name their special tokens: the first 20 have names of Mistral's, the others numbers. */
 TEST(tekken_of_old)
 {
     static char text[40000];

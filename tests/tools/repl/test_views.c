@@ -196,7 +196,7 @@ TEST(numbers_near_0)
     assert_memory_equal(found, ((double[]){0, 0.0051}), sizeof found);
 }
 
-/* Of equal logits the one with the lower id is before the other; a logit of minus infinity adds nothing. */
+/* Of two equal logits the one with the lower id has the better rank. A logit of minus infinity adds no entropy. */
 TEST(ranks_and_entropy)
 {
     static const float logits[] = {1, 2, -INFINITY, 2, 1};
