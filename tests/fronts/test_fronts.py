@@ -1,8 +1,8 @@
 """Every front end has the same bits: logits and all inner values of the command line, the Python package, the module of
 lab pages, the specification and the amalgamation are those of single steps of the library (values.c).
 
-MGPT_FRONTS=all: all golden models, both shipped models, all lengths; otherwise some of each. Golden models without a
-table of positions get a context of 1024, which no weight depends on.
+MGPT_FRONTS=all: all golden models, both shipped models, all lengths (the longest with some); otherwise some of each.
+Golden models without a table of positions get a context of 1024, which no weight depends on.
 """
 import json
 import os
@@ -19,8 +19,9 @@ ROOT = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"])
 LIBRARY, SPEC, ONE_FILE = (os.environ[f"MGPT_FRONTS_{name}"] for name in ("LIBRARY", "SPEC", "ONE_FILE"))
 MGPT, GOLDEN = os.environ["MGPT"], ROOT / "tests/golden"
 ALL = os.environ.get("MGPT_FRONTS") == "all"
-# The engine computes 72 rows of logits at a time, a chunk has 96 or 192 tokens.
-LENGTHS = (1, 71, 72, 73, 145, 1000) if ALL else (1, 73)
+# The engine computes 72 rows of logits at a time, a chunk has 96 or 192 tokens. Several chunks take most of the time.
+LENGTHS = (1, 71, 72, 73, 145, 200) if ALL else (1, 73)
+LONGEST = 1000
 SHIPPED = ["names", "shakespeare"]
 FEW = ["gpt2", "gemma3", "lfm2", "qwen2_moe"]
 # With a table of positions: as long as it is. LongRoPE: the texts that the short factors are for.
@@ -67,7 +68,8 @@ class Subject:
         self.model = mgpt.Model(self.file)
         n_ctx = self.model.info.n_ctx
         assert n_ctx >= 1000 or name in LIMITED or name in SHIPPED
-        self.lengths = [n for n in LENGTHS if n < n_ctx] + ([n_ctx] if n_ctx < max(LENGTHS) else [])
+        most = LONGEST if ALL and name in FEW + SHIPPED else max(LENGTHS)
+        self.lengths = [n for n in (*LENGTHS, LONGEST) if n < n_ctx and n <= most] + ([n_ctx] if n_ctx < most else [])
         self.want = read_lines(output(LIBRARY, self.file, "step", *self.lengths))
         assert list(self.want) == self.lengths and all("logits" in w and len(w) > 5 for w in self.want.values())
         n = self.model.info.n_tokens
