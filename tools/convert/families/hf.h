@@ -113,6 +113,7 @@ struct hf_family {
     struct hf_class class;
     int latent;             /* attention is latent (hf_latent.c) */
     int transposed_experts; /* tensors of all experts are [n_expert, n_in, n_out] */
+    int mixture_norms;      /* post_mlp_layernorm of a layer is of its mixture */
     int experts;            /* a mixture: the keys of experts are read (hf_experts.c) */
     const struct hf_step *steps;
     size_t n_steps;

@@ -293,14 +293,9 @@ void hf_put_mlps(struct hf_model *m)
         for (size_t k = 0; k < json_array_size(plain); k++)
             is_plain |= json_integer_value(json_array_get(plain, k)) == (json_int_t)i;
         (is_plain ? put_plain : put_mixture)(m, i);
-        if (m->family->put.call == hf_put_axk1)
+        if (m->family->mixture_norms)
             put_mixture_norm(m, i, is_plain);
     }
-}
-
-void hf_put_axk1(struct hf_model *m)
-{
-    hf_put_mlps(m);
 }
 
 /* The bias of a head's gates becomes one of each of its values. */

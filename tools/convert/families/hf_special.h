@@ -123,7 +123,7 @@ void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *
 
 /* ---- hf_experts.c ---------------------------------------------------------------------------- */
 
-hf_step_fn hf_put_mlps, hf_put_lfm2_moe, hf_put_axk1, hf_put_dbrx, hf_put_beam;
+hf_step_fn hf_put_mlps, hf_put_lfm2_moe, hf_put_dbrx, hf_put_beam;
 
 /* The matrices of all experts in t, [n_expert, n_in, n_out], as a part each; *parts says which rows. */
 void hf_split_experts(struct hf_model *m, const struct state_tensor *t, uint64_t n_in,
