@@ -9,7 +9,7 @@ import types
 import mgpt
 import numpy as np
 import pytest
-from mgpt import _interrupt
+from mgpt import _interrupt, batch
 
 TOKENS = [(7919 * i * i + 13 * i + 5) % 65 for i in range(200)]
 TRIES = 8
@@ -220,6 +220,19 @@ def test_an_interrupt_while_signals_are_redirected(shakespeare, monkeypatch, mom
         session.step(token)
         signal.raise_signal(signal.SIGALRM)
     assert session.tokens == TOKENS[:20]
+
+
+def test_start_of_a_batch(names, monkeypatch):
+    """A thread that a handler has met at its start has an identity but has not started: joining it would be an error."""
+    class Met(threading.Thread):
+        ident = 5
+
+        def start(self):
+            raise Interrupted
+
+    monkeypatch.setattr(batch, "Thread", Met)
+    with pytest.raises(Interrupted):
+        names.run_with_hooks(["anna", "bobo"], [("*hook_z", lambda value, hook: value)])
 
 
 def test_nothing_is_freed_by_python_code():

@@ -124,7 +124,7 @@ def _run_together(taps: list[RowTap], handles: list[SessionHandle], rows: Sequen
         raise
     finally:
         for thread in threads:
-            if thread.ident is not None:
+            if thread.is_alive():  # one that Ctrl-C has met at its start is not yet, and may not be joined; it ends at once
                 thread.join()
 
 
