@@ -188,6 +188,13 @@ def test_choices_refused(names, choices, failure, text):
         names.choose("a", choices)
 
 
+def test_session_of_another_model(names, shakespeare):
+    session = names.session()
+    session.feed([1, 2])
+    with pytest.raises(ValueError, match="text: expected a session of this model, found <mgpt.Session of .*names.gguf"):
+        shakespeare.choose(session, ["a", "b"])
+
+
 def test_padded(root, names, tmp_path):
     """Rows of the head that no token has are not drawn, and change no probability of drawing."""
     path = str(tmp_path / "padded.gguf")

@@ -95,6 +95,15 @@ def test_library_refusals(model):
         model.encode(b"anna")
     with pytest.raises(UnicodeEncodeError):
         model.encode("\ud800")
+    for call in (session.save, session.load):
+        with pytest.raises(ValueError, match="path: expected one without NUL"):
+            call("anna\0.session")
+    with pytest.raises(KeyError, match="x.*not in this cache") as failed:
+        model.run_with_cache("anna")[1]["x" * 10**6]
+    assert len(str(failed.value)) < 200
+    with pytest.raises(TypeError, match="unexpected argument") as failed:
+        model.generate_many(["a"], **{"x" * 10**6: 1})
+    assert len(str(failed.value)) < 200
     with pytest.raises(TypeError):
         model.score("anna")
     with pytest.raises(ValueError, match="tokens: expected 2"):
@@ -103,6 +112,9 @@ def test_library_refusals(model):
         mgpt.step_many([session, session], [1, 2])
     with pytest.raises(ValueError):
         mgpt.Sampler()(np.zeros((2, 2)))
+    for token in (-1, 27, 2**40):
+        with pytest.raises(ValueError, match="token: expected a number from 0 to 26"):
+            mgpt.Sampler().probability(np.zeros(27), token)
     assert session.tokens == []
 
 

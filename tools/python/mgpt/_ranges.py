@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 import reprlib
 from collections.abc import Iterable
 from typing import Any
@@ -69,3 +70,10 @@ def c_string(name: str, value: str) -> bytes:
     if "\0" in value:
         raise ValueError(f"{name}: expected a string without NUL, found {shown(value)}")
     return value.encode()
+
+
+def c_path(path: str | os.PathLike[str]) -> bytes:
+    """A path for C."""
+    if b"\0" in (name := os.fsencode(path)):
+        raise ValueError(f"path: expected one without NUL, found {shown(path)}")
+    return name

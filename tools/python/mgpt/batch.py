@@ -123,9 +123,8 @@ def _run_together(taps: list[RowTap], handles: list[SessionHandle], rows: Sequen
             answer.put(Ended())
         raise
     finally:
-        for thread in threads:
-            if thread.is_alive():  # one that Ctrl-C has met at its start is not yet, and may not be joined; it ends at once
-                thread.join()
+        for thread in filter(Thread.is_alive, threads):  # one that Ctrl-C has met at its start may not be joined; it ends at once
+            thread.join()
 
 
 def _answer(tap: Tap, asked: Asked, answers: list[Answers]) -> None:

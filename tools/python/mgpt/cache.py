@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._lib import Error, call
-from ._ranges import near, number
+from ._ranges import near, number, shown
 from .norms import Norm, layer_facts, norm_before
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Cache(Mapping[str, Floats]):
         if len(found) != 1:
             wanted = word if len(name) == 1 else name
             raise KeyError(f"{wanted}: several are called so: {', '.join(found)}" if found else
-                           f"{wanted}: not in this cache{self._near(str(word), layer)}")
+                           f"{wanted if len(str(wanted)) < 80 else shown(wanted)}: not in this cache{self._near(str(word), layer)}")
         return found[0]
 
     def _near(self, word: str, layer: object) -> str:

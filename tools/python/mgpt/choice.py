@@ -35,6 +35,8 @@ class Choice:
 def choose(model: Model, session: Session, text: str | Tokens, choices: Iterable[str], author: Mapping[str, Any],
            sampling: Mapping[str, Any]) -> Choice:
     """See Model.choose. The session is a fork, and may hold the text."""
+    if session.model is not model:
+        raise ValueError(f"text: expected a session of this model, found {session!r}")
     texts = [choices] if isinstance(choices, str) else list(choices)
     if isinstance(choices, str) or not texts:
         raise TypeError(f"choices: expected several texts, found {shown(choices)}")

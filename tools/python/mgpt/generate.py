@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ._choose import Edits
 from ._lib import EFILE, CCandidate, CStream, Error, lib
-from ._ranges import near, option, shown
+from ._ranges import near, number, option, shown
 from ._rows import EDITS, Sampling
 from ._sampling import SEED, SETTINGS, CSampler
 
@@ -74,7 +74,7 @@ class Sampler:
     def probability(self, logits: npt.NDArray[np.float32], token: int) -> float:
         """The probability with which it chooses a token, after temperature and filters."""
         row = np.ascontiguousarray(logits, np.float32)
-        return float(lib.mgpt_draw_prob(c.byref(self._sampler), row.ctypes.data, row.size, token))
+        return float(lib.mgpt_draw_prob(c.byref(self._sampler), row.ctypes.data, row.size, number("token", token, 0, row.size - 1)))
 
 
 class Piece(str):
@@ -218,7 +218,7 @@ def generate_many(model: str, prompts: Iterable[Any], options: dict[str, Any]) -
             words += [f"{EDITS[name].option}={text}" for text in texts_of(name, value)]
             continue
         if row is None and name not in _OPTIONS:
-            raise TypeError(f"generate_many: unexpected argument {name!r}{near(name, [*_OPTIONS, *SETTINGS, *EDITS])}")
+            raise TypeError(f"generate_many: unexpected argument {shown(name)}{near(name, [*_OPTIONS, *SETTINGS, *EDITS])}")
         if isinstance(value, bool):
             words += [_OPTIONS[name]] * value
         elif value is not None and not (name in ("batch", "n_ctx", "threads") and value == 0):

@@ -14,7 +14,7 @@ from . import hooks as _hooks
 from ._handle import SessionHandle
 from ._interrupt import run
 from ._lib import KV_TYPES, CSessionParams, call, lib
-from ._ranges import near, number, option, shown
+from ._ranges import c_path, near, number, option, shown
 from .norms import layer_facts
 
 if TYPE_CHECKING:
@@ -135,12 +135,12 @@ class Session:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes tokens, keys, values and logits to a file that fits this model only."""
         with self._open() as pointer:
-            call("mgpt_save_session", pointer, os.fsencode(path), what=os.fspath(path))
+            call("mgpt_save_session", pointer, c_path(path), what=os.fspath(path))
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Makes the session hold what `save` wrote, as if it had run these tokens."""
         with self._open() as pointer:
-            call("mgpt_load_session", pointer, os.fsencode(path), what=os.fspath(path))
+            call("mgpt_load_session", pointer, c_path(path), what=os.fspath(path))
 
     def __enter__(self) -> Session:
         return self
