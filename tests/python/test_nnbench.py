@@ -1,5 +1,8 @@
 """tools/python/examples/nnbench.py: its methods are what they say; next to nnbench's hf they run by the command in it."""
+import dataclasses
 import importlib.util
+import sys
+from types import SimpleNamespace as Has
 
 import numpy as np
 import pytest
@@ -38,5 +41,20 @@ def test_writes(methods, shakespeare):
     rows = methods.gen_steering(shakespeare, [corrupt], layer=2, target="a", new_tokens=3)
     assert rows[0].tobytes() == steered.tobytes() and rows.shape == (3, len(plain))
     rows = methods.gen_steering(shakespeare, [corrupt], alpha=0, layer=2, target="a", new_tokens=3)
-    text = "".join(shakespeare.generate(corrupt, 3, temperature=0))
-    assert shakespeare.decode(rows.argmax(-1)) == text
+    assert shakespeare.decode(rows.argmax(-1)) == "".join(shakespeare.generate(corrupt, 3, temperature=0))
+
+
+def test_main(methods, monkeypatch):
+    ran, made = [], dataclasses.make_dataclass("Spec", ["name", "family", "repo", "warmup", "n_trials"])
+    names = {"": Has(), ".backends": Has(HFBackend=lambda: Has(load=print)),
+             ".sweep": Has(driver=Has(run_sweep=lambda spec, _, load: ran.append((spec.repo, load("mgpt", "").convert)) or [])),
+             ".specs": Has(SPECS={family: made("of " + family, family, "", 3, 5) for family in ("gpt2", "llama", "t5")})}
+    for name, module in names.items():
+        monkeypatch.setitem(sys.modules, "isb" + name, module)
+    monkeypatch.setattr(methods, "checkpoint", lambda work, family: family)
+    monkeypatch.setattr(methods, "register", print)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    for words in ([], ["--type", "q8_0", "--spec", "of llama"]):
+        monkeypatch.setattr(sys, "argv", ["nnbench.py", "here", *words])
+        methods.main()
+    assert ran == [("gpt2", ["--type", "f32"]), ("llama", ["--type", "f32"]), ("llama", ["--type", "q8_0"])]
