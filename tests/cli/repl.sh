@@ -69,6 +69,13 @@ sed '1d; s/p 0\.[0-9]*/p/' "$tmp/out" >"$tmp/short"
 printf '%4d: %6d  p  rank 1    "%s"\n' 2 11 l 3 4 e 4 23 x 5 8 i >"$tmp/want"
 check "Enter and /s draw tokens" cmp -s "$tmp/short" "$tmp/want"
 script 'alexin\n\n' says "an end token is shown" "<BOS>  the end, not kept"
+script '/set regex [a-c]{3}\nxyz\n/s 2\n'
+tail -n 2 "$tmp/out" >"$tmp/direct"
+for back in '/reset' '/b 4' "/save $tmp/s\\n/load $tmp/s\\n/b 4"; do
+    script "/set regex [a-c]{3}\\n/s 4\\n$back\\nxyz\\n/s 2\\n"
+    tail -n 2 "$tmp/out" >"$tmp/back"
+    check "a pattern is of the text that is drawn, after ${back%% *} too" cmp -s "$tmp/direct" "$tmp/back"
+done
 script '/s 3\n/reset\n/tokens\n' says "/reset forgets all" "0 of 16"
 script 'anna\n/branch c\n/b 2\n/sw main\n/b 1\n/sw c\n/reset\n/branches\n' says "... and what was ahead, of this timeline alone" 'main         4 of 16, 1 ahead: <BOS> "a" "n" "n"'
 says "... that of no other" '* c            0 of 16:'
@@ -127,6 +134,8 @@ says "... and nothing has changed" "3 of 16"
 script 'ab\n/delete 1 3\n' tells "/delete beyond the end" "3 tokens from position 1 on, but 3 are held"
 script 'abcdefghijklm\n/insert 3 xyz\n/tokens\n' tells "/insert beyond the context" "3 tokens more, but 2 of 16 positions are free"
 says "... and nothing has changed" "14 of 16"
+script 'abcdefghijklm\n/b 8\n/insert 1 nnnnnnnn\n/tokens\n' tells "... those ahead, which stay, fill it too" "8 tokens more, but 2 of 16 positions are free"
+says "... and nothing has changed" "6 of 16, 8 ahead"
 script 'ab\n/insert 1\n' tells "/insert without a text" "which text? /insert 1 TEXT"
 script 'ab\n/insert 9 a\n' tells "/insert at a position that is not there" "expected 0 to 2"
 script 'ann\n/branch x\n/b\nm\n/sw main\n/diff x\n/diff main\n/branches\n'
@@ -150,7 +159,7 @@ check "/ab lists" eval 'grep -qx "0.1 zero" "$tmp/out" && grep -qx "mlp.0 scale 
 script 'anna\n/top 1\n'
 check "/ab off gives the logits of before" \
     eval '[ "$(tail -n 2 "$tmp/edits")" = "$(tail -n 2 "$tmp/out")" ]'
-script '/ab 0.4 zero\n/ab 1.0 zero\n/ab mlp.1 zero\n/ab 0 zero\n/ab 0.1 none\n/ab 0.1 mean\n/scale 0.1\n/ab 0.1 off\n'
+script '/ab 0.4 zero\n/ab 1.0 zero\n/ab mlp.1 zero\n/ab 0 zero\n/ab 0.1 none\n/ab 0.1 mean\n/scale 0.1\n/ab 0.1 off\n/ab off 0.1\n'
 tells "a head out of range" "head 4: expected 0 to 3"
 tells "a layer out of range" "layer 1: expected 0 to 0"
 tells "no head at all" "expected a head L.H or mlp.L, found '0'"
@@ -158,6 +167,7 @@ tells "an unknown ablation" "expected zero, mean or off, found 'none'"
 tells "a mean of nothing" "nothing to look at yet"
 tells "a scale without a factor" "by which factor?"
 tells "an edit that is not there" "there is no edit of it"
+tells "off, and what is not read" "unexpected '0.1': /ab ["
 
 # ---- sessions in files ----
 
@@ -178,6 +188,8 @@ feed "anna\n/save $tmp/q8\n/top 3\n" repl "$names" --kv q8_0
 grep -A3 '^ *1 ' "$tmp/out" >"$tmp/direct"
 feed "/load $tmp/q8\n/top 3\n" repl "$names" --kv q8_0
 grep -A3 '^ *1 ' "$tmp/out" >"$tmp/loaded"
+feed "/set regex abc$(printf '|abc%.0s' $(seq 400))\n/save $tmp/long\n/set\n/set regex x|y\n/load $tmp/long\n/set\n" repl "$names"
+check "a session with a pattern of 1603 bytes" eval '[ $code -eq 0 ] && [ "$(grep "^temp" "$tmp/out" | grep "regex abc" | uniq -c | sed "s/ *\([0-9]*\).*/\1/")" = 2 ]'
 check "a session of a q8_0 cache" eval '[ -s "$tmp/direct" ] && cmp -s "$tmp/direct" "$tmp/loaded"'
 
 # ---- traces ----

@@ -53,7 +53,7 @@ BUDGET = (
     ('convert', ('tools/convert/',), 28700),
     ('check', ('tools/check/',), 17330),
     ('lab', ('tools/lab/',), 13568),
-    ('repl', ('tools/repl/',), 8430),
+    ('repl', ('tools/repl/',), 8460),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
     ('rest of tools', ('tools/',), 39040),

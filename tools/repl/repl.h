@@ -55,7 +55,8 @@ struct repl {
     char *with_path;
     const char *screen_mode; /* options, see screen_look */
     int32_t width;
-    /* The text that is being drawn: a draw goes on with it if the last one ended here. */
+    /* The text that is being drawn: a draw goes on with it if the last one ended here. NULL: none, which tokens
+     * that are fed begin anew. */
     const mgpt_session *drawn_session;
     size_t drawn_end;
     int quit;

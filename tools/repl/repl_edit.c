@@ -113,10 +113,11 @@ static void change_tokens(struct repl *r, const struct splice *s)
     size_t n, n_ctx = mgpt_n_ctx(old);
     if (!repl_compute_logits(r))
         return;
-    if (mgpt_pos(old) - s->n + s->n_new > n_ctx) {
+    size_t all = mgpt_pos(old) + arr_len(r->branches[r->current].ahead); /* which are kept */
+    if (all - s->n + s->n_new > n_ctx) {
         repl_note_code(EXIT_FULL);
         repl_error("%zu tokens more, but %zu of %zu positions are free", s->n_new - s->n,
-                   n_ctx - mgpt_pos(old), n_ctx);
+                   n_ctx - all, n_ctx);
         return;
     }
     int32_t *tokens = spliced(old, s, &n);
@@ -277,10 +278,13 @@ static void ablate(struct repl *r, const struct repl_args *args)
 void repl_run_ablate(struct repl *r, struct repl_args *args)
 {
     int off = strncmp(args->rest, "off", 3) == 0 && strcspn(args->rest, " \t") == 3;
-    if (!*args->rest || (off && arr_len(r->edits.list) == 0))
-        list_edits(r);
-    else if (off)
+    args->rest += off ? 3 : 0;
+    if (off && !repl_args_end(args))
+        return;
+    if (off && arr_len(r->edits.list) > 0)
         end_edits(r, -1, -1);
+    else if (off || !*args->rest)
+        list_edits(r);
     else if (repl_read_part(args))
         ablate(r, args);
 }

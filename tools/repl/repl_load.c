@@ -431,6 +431,7 @@ void repl_run_load(struct repl *r, struct repl_args *args)
         return;
     }
     exchange(&l);
+    r->drawn_session = NULL;
     if (repl_open_branch(r, r->current)) {
         r->engine.session = r->branches[r->current].session;
         printf("on %s: ", r->branches[r->current].name);

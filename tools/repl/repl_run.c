@@ -145,8 +145,10 @@ static int leave_banned(struct repl *r, const struct edit_text **banned)
 int repl_run_keep(struct repl *r, int32_t token, const struct edit_text **banned)
 {
     mgpt_error err;
+    const mgpt_session *drawn = r->drawn_session;
     *banned = NULL;
     if (repl_append(r, &token, 1, &err) == MGPT_OK) {
+        r->drawn_session = drawn;
         r->drawn_end = mgpt_pos(r->engine.session);
         return leave_banned(r, banned);
     }

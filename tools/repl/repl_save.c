@@ -23,6 +23,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int repl_model_hash(struct repl *r, uint64_t *hash, mgpt_error *err)
 {
@@ -81,20 +82,27 @@ static struct jtext *setting_part(const struct repl_setting *setting, struct sam
                                     : jtext("i", (int)*(const int32_t *)at);
 }
 
+/* Texts have any length: a pattern can be that of a JSON schema. */
+static void add_edit(struct jtext *list, const struct edit_rules *rules, enum edit_id id, size_t i)
+{
+    int size = edit_rules_print(rules, id, i, NULL, 0) + 1;
+    char *text = size > 0 ? mem_new((size_t)size, 1) : NULL;
+    if (text && edit_rules_print(rules, id, i, text, (size_t)size) < size)
+        jtext_add(list, "s", text);
+    else
+        jtext_fail(list);
+    free(text);
+}
+
 /* {"ban": ["x", "y"], "dry": ["0.8"]}: what is on, as /set reads it. */
 static struct jtext *edits_of_sampling(const struct edit_rules *rules)
 {
     struct jtext *part = jtext("{}");
-    char text[1024];
     for (int id = 0; id < EDIT_N; id++) {
         size_t n = edit_rules_count(rules, (enum edit_id)id);
         struct jtext *list = n > 0 ? jtext("[]") : NULL;
-        for (size_t i = 0; i < n; i++) {
-            if (edit_rules_print(rules, (enum edit_id)id, i, text, sizeof text) < (int)sizeof text)
-                jtext_add(list, "s", text);
-            else
-                jtext_fail(list);
-        }
+        for (size_t i = 0; i < n; i++)
+            add_edit(list, rules, (enum edit_id)id, i);
         if (n > 0)
             jtext_add(part, "s:o", edit_settings[id].name, list);
     }

@@ -33,6 +33,7 @@ int repl_append(struct repl *r, const int32_t *tokens, size_t n, mgpt_error *err
 {
     struct repl_branch *b = &r->branches[r->current];
     mgpt_session *session = r->engine.session;
+    r->drawn_session = NULL;
     int status = repl_run_tokens(r, session, tokens, n, repl_watching(r, session, NULL), err);
     if (status == MGPT_OK && b->ahead)
         arr_set_len(b->ahead, 0);
@@ -158,6 +159,7 @@ mgpt_session *repl_variant(struct repl *r, size_t keep, const int32_t *tokens, s
 void repl_take_session(struct repl *r, mgpt_session *session)
 {
     mgpt_session_free(r->engine.session);
+    r->drawn_session = NULL; /* another may get its address */
     r->engine.session = r->branches[r->current].session = session;
 }
 
