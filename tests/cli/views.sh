@@ -52,7 +52,10 @@ check "-o: the weights of each query sum to 1" eval 'awk "!/^#/ { s = 0; n++; fo
 check "-o: nothing is seen of the future" eval \
     '[ "$(awk "!/^#/ && ++n == 2 { print \$3, \$4, \$5 }" "$tmp/a.txt")" = "0 0 0" ]'
 check "/h -o: 4 heads of 5 queries" eval '[ "$(grep -vc "^#" "$tmp/h.txt")" -eq 20 ]'
-says "the file is named" "wrote "
+says "the file is named, with its size" "wrote $(wc -c <"$tmp/h.txt") bytes to $tmp/h.txt"
+script "/tokens 99 -o $tmp/none.txt\\n/ids 26\\n/tokens 99 -o $tmp/one.txt\\n"
+check "/tokens -o: of a text without predictions too the likeliest are at most the 27 there are" eval 'grep -q "of the 27 likeliest" "$tmp/none.txt" &&
+    [ "$(tail -n 1 "$tmp/one.txt" | wc -w)" = 59 ]'
 script "/circuits qk 0 2 -o $tmp/q.txt\\n/circuits fires 0 3 -o $tmp/n.txt\\n/circuits promotes 0 3 -o $tmp/p.txt\\n"
 check "/circuits -o: 27 tokens by 27, a neuron's column, its row" eval '[ "$(awk "!/^#/ { n += NF; m++ } END { print n, m }" "$tmp/q.txt")" = "729 27" ] &&
     [ "$(awk "!/^#/ { n += NF; m++ } END { print n, m }" "$tmp/n.txt")" = "27 27" ] && [ "$(awk "!/^#/ { print NF }" "$tmp/p.txt")" = 27 ]'

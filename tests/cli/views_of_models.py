@@ -132,6 +132,7 @@ def check_kv(name, path, values, layer):
 def check_neurons(name, path, values, layer):
     place = 'blocks.%d.mlp.' % layer
     shown = say(path, '/m %d -1' % layer)[0]
+    holds('%s layer %d /m: layers without experts' % (name, layer), (' neurons, ' in shown) == (place + 'hook_expert_weights' not in values), shown)
     if ' neurons, ' in shown:
         n = len(row(values, place + 'hook_post', N - 1))
         holds('%s layer %d /m: how many' % (name, layer), ': %d neurons, ' % n in shown and ('the strongest 16 of %d;' % n in shown if n > 16 else 'the strongest' not in shown), shown)

@@ -7,10 +7,11 @@
 struct tokens_held held_new(const struct engine *e, struct sampling *sampling,
                             const int32_t *tokens, size_t n, size_t n_top)
 {
-    return (struct tokens_held){.drawn = {.n_top = n_top},
+    size_t n_vocab = (size_t)e->info.n_vocab;
+    return (struct tokens_held){.drawn = {.n_top = n_top < n_vocab ? n_top : n_vocab},
                                 .tokens = tokens,
                                 .n = n,
-                                .n_vocab = (size_t)e->info.n_vocab,
+                                .n_vocab = n_vocab,
                                 .n_choices = engine_n_choices(e),
                                 .sampling = sampling};
 }

@@ -108,7 +108,7 @@ void view_file_row(struct view *v, const double *values, size_t n)
 void view_file_close(struct view *v)
 {
     mgpt_error err;
-    unsigned long long n = v->file.offset + v->file.n_buf;
+    unsigned long long n = v->file.offset;
     if (outfile_commit(&v->file, &err) < 0) {
         repl_file_failed(v->path, &err);
         return;

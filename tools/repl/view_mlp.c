@@ -103,8 +103,10 @@ void view_neurons(struct repl *r, struct repl_args *args)
                     .pos = args->pos,
                     .n_ff = (size_t)engine_layer(r->engine.model, args->layer).n_ff,
                     .gated = r->engine.info.gated};
-    if (r->engine.info.n_expert) {
-        repl_error("the layers are mixtures of experts, which have no one list of neurons: mgpt "
+    mgpt_tensor router;
+    if (mgpt_find_role(r->engine.model, MGPT_W_ROUTER, args->layer, MGPT_WEIGHT, &router, NULL) ==
+        MGPT_OK) {
+        repl_error("the layer is a mixture of experts, which has no one list of neurons: mgpt "
                    "trace has hook_expert_weights");
         return;
     }
