@@ -100,7 +100,7 @@ with tempfile.TemporaryDirectory() as directory:
         os.mkdir(os.path.join(directory, folder))
     os.symlink(os.path.abspath(MGPT), os.path.join(directory, "bin/mgpt"))
     os.environ["PATH"] = os.path.join(directory, "bin") + os.pathsep + os.environ["PATH"]
-    for file in ["folder/one.session", "folder/.hidden", "table.txt", "with space"]:
+    for file in ["folder/one.session", "folder/.hidden", "table.txt", "with space", "né1", "nè2"]:
         open(os.path.join(directory, file), "w").close()
     t = Terminal(directory, "0> ", MGPT, "repl", os.path.join(ROOT, "weights/names.gguf"))
     check("at the prompt keys are read one by one", str(termios.tcgetattr(t.fd)[3] & termios.ICANON), "0")
@@ -112,6 +112,8 @@ with tempfile.TemporaryDirectory() as directory:
                              ("/weight tok", "/weight token_embd.weight "), ("/set te", "/set temp "), ("/trace on blocks.0.attn.hook_pat", "/trace on blocks.0.attn.hook_pattern "),
                              ("/trace on logits ta", "/trace on logits table.txt ")]:
         t.complete(typed, completed)
+    check("what two names begin with ends between characters", t.keys("/load n\té\t", "1 "), "1 ")
+    t.keys("\x15", "0> ")
     check("a directory is completed without a space", t.keys("/load fo\to\t", "ne.session"), "ne.session")
     t.keys("\x15", "0> ")
     t.keys("ann", "ann")

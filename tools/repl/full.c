@@ -277,7 +277,7 @@ static int type_line(struct full *f)
     size_t n = 0;
     for (;;) {
         const char *end = line; /* as much of it as fits */
-        while (screen_columns(end) + 2 > f->cols || ((unsigned char)*end & 0xC0) == 0x80)
+        while (*end && (screen_columns(end) + 2 > f->cols || ((unsigned char)*end & 0xC0) == 0x80))
             end++;
         int at = snprintf(shown, sizeof shown, "\033[%zu;1H\033[2K:%s", f->rows, end);
         full_write(shown, (size_t)at);

@@ -2,6 +2,7 @@
 #include "repl/line.h"
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "common/files.h"
 #include "common/interrupt.h"
 
@@ -41,7 +42,7 @@ int line_add(struct line_words *words, const char *word)
     return copy != NULL;
 }
 
-/* The longest common prefix of all words. The caller frees it. */
+/* The longest common prefix of all words, in whole characters. The caller frees it. */
 static char *common(const struct line_words *words)
 {
     size_t same = strlen(words->list[0]);
@@ -49,7 +50,7 @@ static char *common(const struct line_words *words)
         for (size_t k = 0; k < same; k++)
             if (words->list[i][k] != words->list[0][k])
                 same = k;
-    return strndup(words->list[0], same);
+    return strndup(words->list[0], same - utf8_incomplete(words->list[0], same));
 }
 
 /* A list for libedit, which frees it: first what all matches have in common, then the matches. */

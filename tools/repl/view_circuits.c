@@ -281,8 +281,11 @@ static int read_where(struct repl_args *args, const struct circuit_words *words)
 
 static void show_circuit(struct repl *r, struct repl_args *args, const struct circuit_words *words)
 {
-    struct circuits_view a = {
-        .view = view_of(r, args), .words = words, .layer = args->layer, .index = args->head};
+    struct circuits_view a = {.view = view_of(r, args),
+                              .c = {.stopped = interrupted},
+                              .words = words,
+                              .layer = args->layer,
+                              .index = args->head};
     mgpt_error err;
     int status = circuit_read(&a.c, r->engine.model, words->kind, a.layer, a.index, &err);
     if (status < 0)
