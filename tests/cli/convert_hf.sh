@@ -188,13 +188,13 @@ check "config.json counts" converts 3 'n_head 5 does not divide n_embd 18' torch
 head -c 20000 torch/pytorch_model.bin >cut && mv cut torch/pytorch_model.bin
 sed -i 's/"n_head": 5/"n_head": 3/' torch/config.json
 check "a short file of PyTorch" converts 3 'pytorch_model.bin: zip: there is no end record' torch no.gguf
-copy qwen2_sharded torch
+copy qwen2_sharded torch && touch torch/tf_model.h5 # alone that would be refused
 check "shards" converts 0 'wrote a.gguf' torch a.gguf
 for shard in 1 2; do
     as_torch torch/model-0000$shard-of-00002
 done
 sed 's/\.safetensors/.bin/' torch/model.safetensors.index.json >torch/pytorch_model.bin.index.json
-rm torch/model.safetensors.index.json && touch torch/tf_model.h5
+rm torch/model.safetensors.index.json
 check "shards of PyTorch" converts 0 'wrote b.gguf' torch b.gguf
 same a.gguf b.gguf "shards of PyTorch give the file that safetensors give"
 
