@@ -50,6 +50,10 @@ static int schema_value_number(struct schema *s, const struct jval *v)
         snprintf(text, sizeof text, "%lld", (long long)jval_whole(v));
         return schema_plain(s, text, strlen(text));
     }
+    const char *digits;
+    size_t n_digits = jval_long_whole(v, &digits);
+    if (n_digits > 0) /* a double would be another number */
+        return schema_plain(s, digits, n_digits);
     shortest_number(text, sizeof text, jval_number(v), 15, 0);
     return schema_plain(s, text, strlen(text));
 }

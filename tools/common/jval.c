@@ -142,6 +142,16 @@ size_t jval_text_size(const struct jval *string)
     return n;
 }
 
+size_t jval_long_whole(const struct jval *v, const char **digits)
+{
+    if (!jval_is(v, JVAL_REAL))
+        return 0;
+    *digits = jval_source(v);
+    size_t n = strspn(*digits, "-0123456789");
+    char after = (*digits)[n];
+    return after == '.' || after == 'e' || after == 'E' ? 0 : n;
+}
+
 int64_t jval_whole(const struct jval *number)
 {
     return jval_is(number, JVAL_INTEGER) ? strtoll(jval_source(number), NULL, 10) : 0;

@@ -74,6 +74,9 @@ const char *jval_text(const struct jval *string);
 size_t jval_text_size(const struct jval *string);
 
 int64_t jval_whole(const struct jval *number); /* 0 for other types */
+
+/* A whole number beyond 64 bits as it is written: how many characters; 0: another value. */
+size_t jval_long_whole(const struct jval *v, const char **digits);
 double jval_number(const struct jval *number);
 
 /* for (struct jval_iter i = jval_begin(object); jval_next(&i);) ... i.key, i.value: the members of an
