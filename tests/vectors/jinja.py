@@ -46,6 +46,11 @@ LANGUAGE = [
     '{{ missing }}|{{ missing is defined }}|{{ messages[9] is defined }}|{{ messages[0].x }}|{{ missing|default("d") }}|{{ ""|default("d", true) }}',
     '{% for x in missing %}x{% else %}none{% endfor %}{{ missing|length }}{{ "a" in missing }}{{ missing == missing2 }}', '{{ missing.x }}', '{{ missing + "x" }}',
     '{{ missing["x"] }}', '{{ missing() }}', '{{ messages[0].content.text }}|{{ "a".text is defined }}', '{{ messages.x is defined }}', '{{ none.x is defined }}',
+    # what few templates do
+    '{% for x in [1] %}{% continue %}{% else %}no turn ended{% endfor %}{% for x in [1, 2] %}{% if x == 1 %}{% break %}{% endif %}{% else %}none{% endfor %}{% for x in [1, 2] %}{% if x == 2 %}{% break %}{% endif %}{% else %}none{% endfor %}',
+    '{{ "aaa".replace("a", "b", true) ~ "a-b-c".split("-", true)|join("+") ~ "aaa"|replace("a", "b", true) ~ "aa"|replace("a", "b", none) }}',
+    '{{ "a".upper(1) }}', '{{ "a".strip("a", "b") }}', '{{ "-".join([1, 2]) }}', '{{ "-".join() }}', '{{ "a".replace("a", "b", none) }}', '{{ "abc"[1 2] }}', '{{ "abc"[] }}', '{{ range(100001)|length }}', '{{ range(100000)|length }}',
+    '{{ strftime_now("\u00e9%%\u4e2d%%f") }}|{{ strftime_now("") }}',
     # lists, dicts
     '{{ [1, 2, 3][1] }} {{ [1, 2][-1] }} {{ [1, 2, 3][1:]|length }} {{ ([1] + [2])|length }} {{ (1, 2)|first }} {{ []|first is defined }} {{ [1, 2]|last }}',
     '{{ {"a": 1, "b": 2}["b"] }} {{ {"a": 1}.a }} {{ {"a": 1}.get("b", 3) }} {{ {"a": 1}.get("b") }} {{ "a" in {"a": 1} }} {{ {}|length }}',

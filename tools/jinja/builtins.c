@@ -1,5 +1,6 @@
 /* Attributes, methods of dicts and loops, tests and functions. See values.h. */
 #include "base/error.h"
+#include "base/utf8.h"
 #include "jinja/run.h"
 
 #include <string.h>
@@ -250,6 +251,8 @@ static struct jinja_value do_dict(struct jinja_run *r, const struct jinja_args *
     return make_dict(r, a, J_DICT);
 }
 
+enum { RANGE_MOST = 100000 }; /* as Jinja's sandbox */
+
 static struct jinja_value do_range(struct jinja_run *r, const struct jinja_args *a)
 {
     int64_t from = a->n > 1 ? a->v[0].i : 0, to = a->n > 0 ? a->v[a->n > 1].i : 0;
@@ -262,6 +265,8 @@ static struct jinja_value do_range(struct jinja_run *r, const struct jinja_args 
         return jinja_none();
     }
     int64_t n = step > 0 ? (to - from + step - 1) / step : (from - to - step - 1) / -step;
+    if (n > RANGE_MOST)
+        jinja_fail(r, "a range of more than %d numbers", RANGE_MOST);
     struct jinja_value *items = jinja_take(r, n > 0 ? (size_t)n : 0, sizeof *items);
     for (int64_t i = 0; items && i < n && jinja_steps(r, 1); i++)
         items[i] = jinja_int(from + i * step);
@@ -279,23 +284,43 @@ static struct jinja_value do_raise(struct jinja_run *r, const struct jinja_args 
     return jinja_none();
 }
 
+enum { FORMAT_MOST = 63 };
+
+/* 1: the format asks for what C and Python write differently: microseconds and the time zone. */
+static int is_other_format(const char *format)
+{
+    for (const char *at = strchr(format, '%'); at; at = strchr(at, '%')) {
+        at += 1 + strspn(at + 1, "-_0123456789^#:EO");
+        if (*at && strchr("fzZ", *at))
+            return 1;
+        at += *at != 0;
+    }
+    return 0;
+}
+
 /* The local time; names of months are English. */
 static struct jinja_value do_now(struct jinja_run *r, const struct jinja_args *a)
 {
-    char format[64] = {0}, text[256] = {0};
+    char format[FORMAT_MOST + 4] = {0}, text[1024] = {0};
+    size_t n_format = 0, n = 0;
     time_t now = time(NULL);
     struct tm local;
     struct jinja_value f = a->n == 1 ? a->v[0] : jinja_none();
-    if (!jinja_is_text(f) || f.n >= sizeof format || !localtime_r(&now, &local)) {
-        jinja_fail(r, "strftime_now without a short format");
-        return jinja_none();
+    int ok = jinja_is_text(f) && localtime_r(&now, &local);
+    for (size_t i = 0; ok && i < f.n; i++) {
+        uint32_t c = JINJA_CODE(f.s[i]);
+        ok = c > 0 && c < JINJA_BAD_BYTE && n_format < FORMAT_MOST;
+        if (ok)
+            n_format += utf8_put(c, format + n_format);
     }
-    for (size_t i = 0; i < f.n; i++)
-        format[i] = JINJA_CODE(f.s[i]) < 127 ? (char)f.s[i] : '?';
+    format[n_format] = 0;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    size_t n = strftime(text, sizeof text, format, &local);
+    if (ok && !is_other_format(format))
+        n = strftime(text, sizeof text, format, &local);
 #pragma GCC diagnostic pop
+    if (n == 0 && (!ok || n_format > 0))
+        jinja_fail(r, "strftime_now without a short format that Python writes alike");
     return jinja_utf8(r, text, n, 0);
 }
 

@@ -170,13 +170,18 @@ static struct jinja_value slice_of(struct jinja_run *r, struct jinja_value v,
 static struct jinja_value subscript(struct jinja_run *r, struct jinja_value v)
 {
     struct jinja_value bound[3] = {jinja_none(), jinja_none(), jinja_none()};
-    int n_colons = 0;
+    int n_colons = 0, is_read = 0;
     while (r->status == MGPT_OK && !jinja_at_op(r, ']')) {
         if (jinja_take_op(r, ':')) {
+            is_read = 0;
             if (++n_colons > 2)
                 jinja_unexpected(r);
-        } else
+        } else if (is_read)
+            jinja_unexpected(r);
+        else {
             bound[n_colons] = jinja_expression(r);
+            is_read = 1;
+        }
     }
     jinja_expect_op(r, ']');
     if (!r->live)

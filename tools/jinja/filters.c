@@ -59,7 +59,7 @@ static struct jinja_value f_replace(struct jinja_run *r, struct jinja_value v,
     }
     const struct jinja_value given[3] = {text_of(r, *a[0]), text_of(r, *a[1]),
                                          a[2] ? *a[2] : jinja_none()};
-    return jinja_replace(r, text_of(r, v), given, 3);
+    return jinja_replace(r, text_of(r, v), given, given[2].kind == J_NONE ? 2 : 3);
 }
 
 static struct jinja_value f_upper(struct jinja_run *r, struct jinja_value v,

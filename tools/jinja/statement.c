@@ -126,15 +126,17 @@ static struct jinja_value select_items(struct jinja_run *r, const struct targets
     return jinja_list(kept, n);
 }
 
-static void run_loop(struct jinja_run *r, const struct targets *to, struct jinja_value all,
-                     size_t body)
+/* Returns how many times the body ran to its end: break and continue do not count, as in Jinja. */
+static size_t run_loop(struct jinja_run *r, const struct targets *to, struct jinja_value all,
+                       size_t body)
 {
+    size_t n_whole = 0;
     struct jinja_frame *outer = r->frame;
     struct jinja_loop loop = {all.items, all.n, 0};
     struct jinja_loop *own = jinja_take(r, 1, sizeof *own);
     struct jinja_value value = {.kind = J_LOOP, .loop = own};
     if (!own)
-        return;
+        return 0;
     *own = loop;
     for (; own->index < all.n && r->status == MGPT_OK; own->index++) {
         jinja_open_frame(r, outer);
@@ -146,10 +148,12 @@ static void run_loop(struct jinja_run *r, const struct targets *to, struct jinja
         if (leave != STAY)
             r->live = 1;
         r->leave = STAY;
+        n_whole += leave == STAY;
         if (leave == BREAK)
             break;
     }
     r->frame = outer;
+    return n_whole;
 }
 
 static void do_for(struct jinja_run *r)
@@ -172,16 +176,14 @@ static void do_for(struct jinja_run *r)
         r->live = live;
     }
     jinja_end_tag(r);
-    size_t body = r->at, n = live ? all.n : 0;
-    if (n > 0)
-        run_loop(r, &to, all, body);
+    size_t body = r->at, n_whole = live && all.n > 0 ? run_loop(r, &to, all, body) : 0;
     jinja_go_to(r, body); /* walk to the end */
     walk(r, 0);
     if (at_tag(r, "else")) {
         jinja_take_end(r, "else");
         struct jinja_frame *outer = r->frame;
         jinja_open_frame(r, outer);
-        walk(r, n == 0);
+        walk(r, n_whole == 0);
         r->frame = outer;
     }
     jinja_take_end(r, "endfor");

@@ -34,12 +34,20 @@ struct jinja_value jinja_strip(struct jinja_run *r, struct jinja_value s,
     return s;
 }
 
+/* An argument that counts: true is 1, as in Python. */
+static int64_t argument_count(struct jinja_run *r, struct jinja_value v)
+{
+    if (v.kind != J_INT && v.kind != J_BOOL)
+        jinja_fail(r, "%s is a count", jinja_kind_name(v));
+    return v.i;
+}
+
 /* v: old, new, and how many (-1: all). */
 struct jinja_value jinja_replace(struct jinja_run *r, struct jinja_value s,
                                  const struct jinja_value *v, size_t n_v)
 {
     struct jinja_buffer out = {0};
-    int64_t most = n_v > 2 && v[2].kind == J_INT ? v[2].i : -1;
+    int64_t most = n_v > 2 ? argument_count(r, v[2]) : -1;
     size_t from = 0, at;
     if (n_v < 2 || !jinja_is_text(v[0]) || !jinja_is_text(v[1]) || v[0].n == 0) {
         jinja_fail(r, "a replacement that mgpt does not do");
@@ -134,7 +142,7 @@ static struct jinja_value split(struct jinja_run *r, struct jinja_value s,
                                 const struct jinja_args *a)
 {
     struct pieces p = {0};
-    int64_t most = a->n > 1 && a->v[1].kind == J_INT ? a->v[1].i : -1;
+    int64_t most = a->n > 1 ? argument_count(r, a->v[1]) : -1;
     size_t from = 0, at;
     if (a->n == 0 || (a->v[0].kind == J_NONE && a->n == 1)) {
         split_at_spaces(r, &p, s);
@@ -172,6 +180,16 @@ static struct jinja_value change_case(struct jinja_run *r, struct jinja_value s,
         jinja_put(r, &out, &c, 1);
     }
     return jinja_string(out.s, out.n);
+}
+
+/* between.join(list): of texts alone. */
+static struct jinja_value join_texts(struct jinja_run *r, struct jinja_value between,
+                                     struct jinja_value list)
+{
+    for (size_t i = 0; i < list.n; i++)
+        if (!jinja_is_text(list.items[i]))
+            jinja_fail(r, "text is joined with %s", jinja_kind_name(list.items[i]));
+    return jinja_join(r, between, list);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -215,54 +233,55 @@ enum text_method {
 static const struct {
     const char *name;
     enum text_method which;
-} text_methods[] = {{"strip", M_STRIP},
-                    {"lstrip", M_LSTRIP},
-                    {"rstrip", M_RSTRIP},
-                    {"split", M_SPLIT},
-                    {"startswith", M_STARTSWITH},
-                    {"endswith", M_ENDSWITH},
-                    {"replace", M_REPLACE},
-                    {"upper", M_UPPER},
-                    {"lower", M_LOWER},
-                    {"capitalize", M_CAPITALIZE},
-                    {"title", M_TITLE},
-                    {"join", M_JOIN},
-                    {"find", M_FIND},
-                    {"format", M_FORMAT},
+    size_t most; /* arguments */
+} text_methods[] = {{"strip", M_STRIP, 1},
+                    {"lstrip", M_LSTRIP, 1},
+                    {"rstrip", M_RSTRIP, 1},
+                    {"split", M_SPLIT, 2},
+                    {"startswith", M_STARTSWITH, 1},
+                    {"endswith", M_ENDSWITH, 1},
+                    {"replace", M_REPLACE, 3},
+                    {"upper", M_UPPER, 0},
+                    {"lower", M_LOWER, 0},
+                    {"capitalize", M_CAPITALIZE, 0},
+                    {"title", M_TITLE, 0},
+                    {"join", M_JOIN, 1},
+                    {"find", M_FIND, 1},
+                    {"format", M_FORMAT, JINJA_ARGS_MOST},
                     /* Python has these as well */
-                    {"encode", M_OTHER},
-                    {"count", M_OTHER},
-                    {"index", M_OTHER},
-                    {"rsplit", M_OTHER},
-                    {"splitlines", M_OTHER},
-                    {"partition", M_OTHER},
-                    {"rpartition", M_OTHER},
-                    {"isdigit", M_OTHER},
-                    {"isalpha", M_OTHER},
-                    {"isspace", M_OTHER},
-                    {"isupper", M_OTHER},
-                    {"islower", M_OTHER},
-                    {"isalnum", M_OTHER},
-                    {"isnumeric", M_OTHER},
-                    {"isdecimal", M_OTHER},
-                    {"istitle", M_OTHER},
-                    {"isidentifier", M_OTHER},
-                    {"isprintable", M_OTHER},
-                    {"isascii", M_OTHER},
-                    {"casefold", M_OTHER},
-                    {"swapcase", M_OTHER},
-                    {"zfill", M_OTHER},
-                    {"center", M_OTHER},
-                    {"ljust", M_OTHER},
-                    {"rjust", M_OTHER},
-                    {"rfind", M_OTHER},
-                    {"rindex", M_OTHER},
-                    {"removeprefix", M_OTHER},
-                    {"removesuffix", M_OTHER},
-                    {"expandtabs", M_OTHER},
-                    {"translate", M_OTHER},
-                    {"maketrans", M_OTHER},
-                    {"format_map", M_OTHER}};
+                    {"encode", M_OTHER, 0},
+                    {"count", M_OTHER, 0},
+                    {"index", M_OTHER, 0},
+                    {"rsplit", M_OTHER, 0},
+                    {"splitlines", M_OTHER, 0},
+                    {"partition", M_OTHER, 0},
+                    {"rpartition", M_OTHER, 0},
+                    {"isdigit", M_OTHER, 0},
+                    {"isalpha", M_OTHER, 0},
+                    {"isspace", M_OTHER, 0},
+                    {"isupper", M_OTHER, 0},
+                    {"islower", M_OTHER, 0},
+                    {"isalnum", M_OTHER, 0},
+                    {"isnumeric", M_OTHER, 0},
+                    {"isdecimal", M_OTHER, 0},
+                    {"istitle", M_OTHER, 0},
+                    {"isidentifier", M_OTHER, 0},
+                    {"isprintable", M_OTHER, 0},
+                    {"isascii", M_OTHER, 0},
+                    {"casefold", M_OTHER, 0},
+                    {"swapcase", M_OTHER, 0},
+                    {"zfill", M_OTHER, 0},
+                    {"center", M_OTHER, 0},
+                    {"ljust", M_OTHER, 0},
+                    {"rjust", M_OTHER, 0},
+                    {"rfind", M_OTHER, 0},
+                    {"rindex", M_OTHER, 0},
+                    {"removeprefix", M_OTHER, 0},
+                    {"removesuffix", M_OTHER, 0},
+                    {"expandtabs", M_OTHER, 0},
+                    {"translate", M_OTHER, 0},
+                    {"maketrans", M_OTHER, 0},
+                    {"format_map", M_OTHER, 0}};
 
 int jinja_text_method_of(struct jinja_value name)
 {
@@ -275,8 +294,9 @@ struct jinja_value jinja_text_method(struct jinja_run *r, struct jinja_value s,
 {
     static const char cases[] = "ulct";
     const struct jinja_value *first = a->n > 0 ? &a->v[0] : NULL;
-    int which = jinja_text_method_of(name);
-    if (a->n_plain < a->n)
+    int row = JINJA_ROW(name, text_methods);
+    enum text_method which = row < 0 ? M_OTHER : text_methods[row].which;
+    if (a->n_plain < a->n || (which != M_OTHER && a->n > text_methods[row].most))
         which = M_OTHER;
     s.kind = s.kind == J_SAFE ? J_SAFE : J_STRING;
     switch (which) {
@@ -299,9 +319,11 @@ struct jinja_value jinja_text_method(struct jinja_run *r, struct jinja_value s,
     case M_TITLE:
         return change_case(r, s, cases[which - M_UPPER]);
     case M_JOIN:
-        return jinja_join(r, s, first ? jinja_iterate(r, *first) : jinja_list(NULL, 0));
+        if (first)
+            return join_texts(r, s, jinja_iterate(r, *first));
+        break;
     case M_FIND:
-        if (first && jinja_is_text(*first) && a->n == 1) {
+        if (first && jinja_is_text(*first)) {
             size_t at = jinja_find(r, s, *first, 0);
             return jinja_int(at == SIZE_MAX ? -1 : (int64_t)at);
         }
