@@ -112,6 +112,22 @@ def test_choices_that_vanish(root, tmp_path):
             model.choose("a", choices)
 
 
+def test_choices_after_control_tokens(root, tmp_path):
+    """A control token in the text is read as the program reads it, and a choice may change the token before it."""
+    sys.path.insert(0, str(root / "tests/cli"))
+    from small_vocabularies import pairs_model
+
+    path = pairs_model(str(PROGRAM), str(root), str(tmp_path))
+    model = mgpt.Model(path)
+    h, bos = model.encode("h", bos=False), model.info.bos
+    for held in [bos, *h, bos, *h], [*h, bos, *h]:
+        done = subprocess.run([PROGRAM, "generate", path, "--ids", ",".join(map(str, held)), "--choices", "e,o", "--json"],
+                              capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        record, found = json.loads(done.stdout), model.choose(held, ["e", "o"])
+        assert [(found.tokens[i], found.logprobs[i]) for i in (0, 1)] == [(c["tokens"], c["logprob"]) for c in record["choices"]]
+        assert found.tokens[0] == model.encode("he", bos=False)
+
+
 def test_heal(root, names, tmp_path):
     sys.path.insert(0, str(root / "tests/cli"))
     from small_vocabularies import pairs_model, unigram_model

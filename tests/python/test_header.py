@@ -23,8 +23,8 @@ TYPES = {"size_t": c.c_size_t, "int32_t": c.c_int32, "uint64_t": c.c_uint64, "in
          "mgpt_tap_fn *": _lib.TapFn, "size_t *": c.POINTER(c.c_size_t),
          "mgpt_session *const *": c.POINTER(c.c_void_p),
          **{f"{name} *": c.POINTER(struct) for name, struct in STRUCTS.items()}}
-ADDRESSES = {("mgpt_token_text", "char *")}  # bytes that do not end in NUL
-UNUSED = {"mgpt_open_bytes", "mgpt_isa", "mgpt_piece", "mgpt_n_threads", "mgpt_session_model", "mgpt_sample_many"}
+ADDRESSES = {("mgpt_token_text", "char *"), ("mgpt_piece", "char *")}  # bytes that do not end in NUL
+UNUSED = {"mgpt_open_bytes", "mgpt_isa", "mgpt_n_threads", "mgpt_session_model", "mgpt_sample_many"}
 
 
 def header_text(root):

@@ -102,6 +102,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mgpt_role_name": (c.c_char_p, [c.c_int]),
     "mgpt_read_tensor": (c.c_int, [_p, c.c_char_p, c.c_uint64, _size, _p, _err]),
     "mgpt_encode": (c.c_int64, [_p, c.c_char_p, _size, c.c_uint, _p, _size, _err]),
+    "mgpt_piece": (_p, [_p, _i32, c.POINTER(_size)]),
     "mgpt_token_text": (_p, [_p, _i32, c.POINTER(_size)]),
     "mgpt_is_end": (c.c_int, [_p, _i32]),
     "mgpt_stream_put": (_size, [c.POINTER(CStream), _p, _i32, c.c_char_p, _size]),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import ctypes as c
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._lib import lib
+from ._lib import Error, lib
 from ._ranges import shown
 from ._sampling import SETTINGS
 from .generate import Sampler
@@ -45,9 +46,9 @@ def choose(model: Model, session: Session, text: str | Tokens, choices: Iterable
             raise ValueError(f"choices: expected texts with characters, found {shown(word)}")
     sampler = Sampler(**{name: value for name, value in author.items() if name in SETTINGS} | dict(sampling))
     tokens = model._tokens(text).tolist()
-    words = text if isinstance(text, str) else model.decode(tokens)
-    is_own = model._tokens(words).tolist() == tokens
-    wholes = [model._tokens(words + word).tolist() if is_own else tokens + model.encode(word, bos=False) for word in texts]
+    words, read = (text, model.encode) if isinstance(text, str) else _spelt(model, tokens)
+    is_own = isinstance(text, str) or _is_read(words, read, tokens)
+    wholes = [read(words + word) if is_own else tokens + model.encode(word, bos=False) for word in texts]
     common = len(commonprefix([tokens, *wholes]))
     for i, whole in enumerate(wholes):
         if whole in wholes[:i]:
@@ -59,6 +60,7 @@ def choose(model: Model, session: Session, text: str | Tokens, choices: Iterable
     logprobs = [0.0] * len(wholes)
     for i in sorted(range(len(wholes)), key=wholes.__getitem__):
         of_tokens = []
+        rows = {held: row for held, row in rows.items() if (*wholes[i][: len(held)],) == held}  # others come no more
         for at in range(common, len(wholes[i])):
             held = tuple(wholes[i][:at])
             row = rows[held] = rows[held] if held in rows else session.sync(ids(held))
@@ -67,3 +69,24 @@ def choose(model: Model, session: Session, text: str | Tokens, choices: Iterable
     relative = np.array(logprobs) - max(logprobs)
     taken, probs = sampler(relative.astype(np.float32)), np.exp(relative) / np.exp(relative).sum()
     return Choice(texts[taken], taken, [whole[common:] for whole in wholes], logprobs, probs.tolist())
+
+
+def _spelt(model: Model, tokens: list[int]) -> tuple[str, Callable[[str], list[int]]]:
+    """The text of tokens, in which control tokens are their names, and what reads it: `mgpt generate --choices` does so."""
+    from .model import Decoder
+
+    front, stream, n = model.encode(""), Decoder(model), c.c_size_t()
+    bos = tokens[: len(front)] == front
+    words, special = "", False
+    for token in tokens[len(front) if bos else 0 :]:
+        lib.mgpt_piece(model._open().pointer, model._id(token), c.byref(n))
+        words += stream.put(token) if n.value else model.token_text(token)
+        special = special or not n.value
+    return words, lambda text: model.encode(text, bos=bos, special=special)
+
+
+def _is_read(words: str, read: Callable[[str], list[int]], tokens: list[int]) -> bool:
+    try:
+        return read(words) == tokens
+    except Error:  # the vocabulary lacks a character of them
+        return False
