@@ -181,6 +181,9 @@ def generated(ids, rows):
     code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
     holds("scores after top-k", code == 0 and "these are scores" in output
            and "-inf at all but 5 ids: scores after top-k or another filter (4 positions)" in output, output)
+    warm = [[x / 0.7 for x in row] for row in top]
+    code, output = check("warm.pt", torch({"sequences": sequences, "scores": parts(warm)}), None, "--explain")
+    holds("scores after a temperature", "cause                            a temperature of 0.7: scores, not logits" in output, output)
     top[1][top[1].index(max(top[1]))] += 0.01
     code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
     holds("scores after top-k, one value wrong", code == 1 and "not finite" not in output, output)

@@ -162,6 +162,10 @@ int solve_fit(struct fit *f, int *restored)
     }
     status = look_fit(f, f->r, &f->square);
     const double first = f->square;
+    size_t n_missing = 0; /* in the reference */
+    for (size_t i = 0; i < f->m && status == MGPT_OK; i++)
+        n_missing += f->r[i] == 0;
+    moved = f->m - n_missing >= 2 * f->n;
     for (int k = 0; k < most && status == MGPT_OK && moved && isfinite(f->square); k++) {
         squares[k] = f->square;
         *restored = f->square <= 1e-12 * first;

@@ -113,6 +113,31 @@ static int solve_repetition(struct search *s, const struct search_view *view)
     return propose_row(s, (struct whatif_columns){.how = ROW_REPETITION, .x = penalty}, cause);
 }
 
+/* Scores after top-k or top-p: all that are left are divided by one number. */
+static int solve_temperature(struct search *s, const struct search_view *view)
+{
+    char cause[128], number[NUMBER];
+    double most = 0, x = 1, left = 0, all = 0;
+    size_t n_missing = 0, n = view->n * view->cols;
+    for (size_t i = 0; i < n; i++) {
+        double d = view->diff[i], ours = view->ours[i];
+        n_missing += d == 0; /* not in the reference */
+        if (d != 0 && fabs(ours) > most) {
+            most = fabs(ours);
+            x = ours / (ours + d);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        double d = view->diff[i], rest = d != 0 ? view->ours[i] / x - view->ours[i] - d : 0;
+        left += rest * rest;
+        all += d * d;
+    }
+    if (n_missing < n / 2 || n - n_missing < 3 || !(left <= close_enough * all && x > 0))
+        return MGPT_OK;
+    snprintf(cause, sizeof cause, "a temperature of %s: scores, not logits", say_number(x, number));
+    return propose_row(s, (struct whatif_columns){.how = ROW_DIVIDED, .x = x}, cause);
+}
+
 int solve_logit_rows(struct search *s, const struct search_view *view)
 {
     static const struct {
@@ -123,7 +148,9 @@ int solve_logit_rows(struct search *s, const struct search_view *view)
         {ROW_LESS_LARGEST, "the reference's logits are less the largest of their row"},
         {ROW_LESS_MEAN, "the reference's logits are less the mean of their row"},
     };
-    int status = MGPT_OK, by_one = all_by_one(view);
+    int status = solve_temperature(s, view), by_one = all_by_one(view);
+    if (status != MGPT_OK || s->e->proved)
+        return status;
     if (adds_up(view, 0))
         status = propose_row(s, (struct whatif_columns){.how = ROW_PROBABILITIES},
                              "the reference holds probabilities, not logits");

@@ -77,6 +77,7 @@ enum whatif_row {
     ROW_LESS_MEAN,
     ROW_LOGARITHMS_2, /* logarithms of probabilities to base 2 */
     ROW_PLUS,         /* added[position] */
+    ROW_DIVIDED,      /* by x */
     ROW_REPETITION    /* logits of the tokens so far: divided by x above 0, times x below */
 };
 

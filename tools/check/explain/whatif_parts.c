@@ -47,8 +47,10 @@ static void whole_row(const struct whatif *w, size_t pos, double *row, size_t n,
     int is_added = theirs >= 0 && (uint64_t)theirs < c->n_added;
     if (c->how == ROW_REPETITION)
         take_repetition(w, pos, row, n, scratch);
-    else if (c->how != ROW_PLUS)
+    else if (c->how != ROW_PLUS && c->how != ROW_DIVIDED)
         take_softmax(row, n, c->how);
+    for (size_t i = 0; i < n && c->how == ROW_DIVIDED; i++)
+        row[i] /= c->x;
     for (size_t i = 0; i < n && c->how == ROW_PLUS && is_added; i++)
         row[i] += c->added[theirs];
 }
