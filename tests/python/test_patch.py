@@ -52,6 +52,10 @@ def test_checkpoint(root):
     assert model.patch(tokens, tokens[::-1], lambda x: x[0, -1, 3], "mlp_out")["mlp_out"].values.shape[1] == 5
     by_program, by_hooks = (model.patch(tokens, tokens[::-1], metric, "z") for metric in ("3 - 4", lambda x: float(x[0, -1, 3]) - float(x[0, -1, 4])))
     assert np.allclose(by_program["z"], by_hooks["z"], atol=1e-6) and np.asarray(by_hooks["z"], np.float32).dtype == np.float32
+    windowed = mgpt.Model(root / "tests/golden/mimo_v2_flash")  # its windowed layers have more keys
+    for metric in "3 - 4", lambda x: float(x[0, -1, 3]):
+        with pytest.raises((mgpt.Error, ValueError), match="over.* blocks.1.attn.hook_k is not as wide as in layer 0"):
+            windowed.patch(tokens, tokens[::-1], metric, "k")
 
 
 def test_refusals(names):

@@ -128,10 +128,24 @@ def run_hooks(model: Model, clean: str | Tokens, corrupt: str | Tokens | None, m
 
     grids = {}
     for point in over:
-        coords = _coords(model, point, source[f"blocks.0.{_hook(point)}"])
+        coords = _coords(model, point, _of_all_layers(model, point, source))
         values = np.array([value_at(point, site) for site in product(*coords.values())])
         grids[point] = Grid(point, values.reshape([len(c) for c in coords.values()]), coords, source.labels)
     return Patched(base, None if corrupt is None else float(metric(model.run_with_cache(corrupt, ())[0])), grids)
+
+
+def _of_all_layers(model: Model, point: str, source: Mapping[str, Floats]) -> Floats:
+    """A layer's value, with which those of all layers have the shape in common."""
+    value = None
+    for name in [f"blocks.{layer}.{_hook(point)}" for layer in range(model.info.n_layer)]:
+        if name not in source:
+            raise ValueError(f"over: the model has no {name}")
+        if value is not None and source[name].shape != value.shape:
+            raise ValueError(f"over: {name} is not as wide as in layer 0")
+        value = source[name]
+    if value is None:
+        raise ValueError(f"over {point}: the model has no layers")
+    return value
 
 
 def _hook(point: str) -> str:
