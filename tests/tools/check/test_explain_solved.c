@@ -164,6 +164,9 @@ static const struct toy_spec gpt2 = {
 static const struct toy_spec gpt2_small = {
     .label = "gpt2, one layer", .arch = "gpt2", .n_layer = 1, .n_embd = 16, .n_head = 4, .n_ff = 24,
     .n_ctx = 40, .n_vocab = 40, .biases = 1, .seed = 27};
+static const struct toy_spec llama_biases = {
+    .label = "llama with biases", .arch = "llama", .n_layer = 2, .n_embd = 16, .n_head = 2, .n_head_kv = 1,
+    .n_ff = 24, .n_ctx = 40, .n_vocab = 40, .biases = 1, .seed = 28};
 static const struct toy_spec granite = {
     .label = "granite", .arch = "granite", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_ff = 24,
     .n_ctx = 40, .n_vocab = 40, .embd_scale = 5, .attn_scale = 0.1, .residual_scale = 0.4,
@@ -206,6 +209,11 @@ static const struct bug cases[] = {
      "value blk.*.ffn_down.bias all 0", "blocks.0.attn.hook_q",
      "attn_output.bias, ffn_up.bias, ffn_down.bias and others differ in the reference, 4 tensors (here all zeros)",
      BY_LOGITS, .n = PLANTED_MOST},
+    {"attention's biases in all layers", &llama_biases,
+     "value blk.*.attn_q.bias all 0; value blk.*.attn_k.bias all 0; value blk.*.attn_v.bias all 0; "
+     "value blk.*.attn_output.bias all 0", "blocks.0.attn.hook_q",
+     "attn_k.bias, attn_v.bias, attn_output.bias and others differ in the reference, 8 tensors (here all zeros)", BY_LOGITS,
+     .n = PLANTED_MOST},
     {"gains of q in all layers", &qwen3, "value blk.*.attn_q_norm.weight all 1", "blocks.0.attn.hook_rot_q",
      "attn_q_norm.weight differs in the reference, in 2 layers (here all ones)", BY_LOGITS, .n = PLANTED_MOST},
     {"a bias and a matrix", &gpt2, "value output_norm.bias all 0; transpose blk.*.attn_output.weight",

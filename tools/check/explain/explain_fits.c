@@ -172,14 +172,17 @@ static int fit_lost_set(struct fits *f, const char *names)
     return status == MGPT_OK && restored ? given_propose_list(f->s, list, 0) : status;
 }
 
-/* Fewest first: more can do what fewer do. Many unknown values can do what is not theirs: as many
- * positions as solve for them must be left to prove them. */
+/* Fewest first: more can do what fewer do. But what families lose comes before the budget ends. Many
+ * unknown values can do what is not theirs: as many positions as solve for them must be left to prove
+ * them. */
 static int fit_lost(struct fits *f)
 {
     static const char *const sets[] = {"W_Q.bias",
                                        "W_K.bias",
                                        "W_V.bias",
+                                       "W_Q.bias W_K.bias W_V.bias", /* Qwen2 */
                                        "W_O.bias",
+                                       "W_Q.bias W_K.bias W_V.bias W_O.bias",
                                        "W_down.bias",
                                        "W_up.bias",
                                        "W_gate.bias",
@@ -188,7 +191,6 @@ static int fit_lost(struct fits *f)
                                        "k_norm.weight",
                                        "ln1.weight",
                                        "ln2.weight",
-                                       "W_Q.bias W_K.bias W_V.bias",
                                        "W_up.bias W_down.bias",
                                        "W_gate.bias W_up.bias W_down.bias",
                                        "W_QKV.bias W_O.bias W_up.bias W_down.bias",
