@@ -137,6 +137,12 @@ static long call_by_number(long number)
     return syscall(number, 0, 0, 0, 0, 0, 0);
 }
 
+#ifdef SYS_open
+#define OLD_OPEN(...) syscall(SYS_open, __VA_ARGS__)
+#else /* aarch64 */
+#define OLD_OPEN(...) openat(AT_FDCWD, __VA_ARGS__)
+#endif
+
 #define CALLS(X)                                                                                   \
     X(tcp, socket(AF_INET, SOCK_STREAM, 0))                                                        \
     X(udp, socket(AF_INET, SOCK_DGRAM, 0))                                                         \
@@ -149,6 +155,11 @@ static long call_by_number(long number)
     X(mode, chmod("out/old", 0777))                                                                \
     X(mode_at, fchmodat(AT_FDCWD, "out/old", 0777, 0))                                             \
     X(mode_of_open, fchmod(open("in/model", O_RDONLY), 0777))                                      \
+    X(mode_of_new, open("out/new", O_WRONLY | O_CREAT, 04700))                                     \
+    X(mode_of_tmpfile, open("out", O_WRONLY | O_TMPFILE, 02700))                                   \
+    X(mode_of_old_call, OLD_OPEN("out/new", O_WRONLY | O_CREAT, 06700))                            \
+    X(mode_of_node, mknod("out/new", S_IFREG | 04700, 0))                                          \
+    X(open_by_memory, call_by_number(437))                                                         \
     X(owner, chown("out/old", getuid(), getgid()))                                                 \
     X(times, utimensat(AT_FDCWD, "out/old", NULL, 0))                                              \
     X(cut, truncate("out/old", 0))                                                                 \
@@ -224,6 +235,9 @@ TEST(allowed_calls)
             _exit(2);
         int is_no_terminal =
             ioctl(open("in/model", O_RDONLY), TIOCGWINSZ, size) < 0 && errno == ENOTTY;
+        if (syscall(SYS_openat, AT_FDCWD, "in/model", O_RDONLY, 06777) <
+            0) /* no mode, it makes none */
+            _exit(4);
         _exit(ran && is_no_terminal ? 0 : 3);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

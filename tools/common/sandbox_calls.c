@@ -11,6 +11,7 @@
 
 #if defined __linux__ && !defined MGPT_NO_SANDBOX && (defined __x86_64__ || defined __aarch64__)
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/fs.h>
@@ -19,6 +20,7 @@
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,6 +34,7 @@
 enum {
     X32 = 0x40000000,
     CLONE3 = 435,
+    OPENAT2 = 437,
     FCHMODAT2 = 452,
     SETXATTRAT = 463,
     REMOVEXATTRAT = 466,
@@ -57,6 +60,8 @@ static const unsigned refused[] = {
     SYS_fchownat,
     SYS_utimensat,
     SYS_truncate,
+    SYS_mknodat,
+    OPENAT2, /* its flags are in memory */
     SYS_setxattr,
     SYS_lsetxattr,
     SYS_fsetxattr,
@@ -68,6 +73,8 @@ static const unsigned refused[] = {
     FILE_SETATTR,
 #ifdef SYS_chmod
     SYS_chmod,
+    SYS_creat,
+    SYS_mknod,
     SYS_chown,
     SYS_lchown,
     SYS_utime,
@@ -120,7 +127,7 @@ enum {
     N_REFUSED = sizeof refused / sizeof *refused,
     N_OWN = sizeof own_only / sizeof *own_only,
     N_IOCTL = sizeof refused_ioctl / sizeof *refused_ioctl,
-    MOST = 22 + N_REFUSED + N_OWN + N_IOCTL
+    MOST = 38 + N_REFUSED + N_OWN + N_IOCTL
 };
 
 #define STATEMENT(code, k) ((struct sock_filter)BPF_STMT((code), (k)))
@@ -129,6 +136,24 @@ enum {
 #define LOAD(member) STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
 #define RETURN(what) STATEMENT(BPF_RET | BPF_K, (what))
 #define FAIL(error) RETURN(SECCOMP_RET_ERRNO | (error))
+
+/* open() and openat() make no file that runs as its owner. Argument `flags` is in front of the mode, which
+ * means nothing unless a file is made. */
+static unsigned short refuse_modes(struct sock_filter *f, unsigned short n, unsigned call,
+                                   unsigned flags)
+{
+    const unsigned at = offsetof(struct seccomp_data, args);
+    const unsigned made = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
+    f[n++] = IF_EQUAL(call, 0, 7);
+    f[n++] = STATEMENT(BPF_LD | BPF_W | BPF_ABS, at + 8 * flags);
+    f[n++] = JUMP(BPF_JMP | BPF_JSET | BPF_K, made, 1, 0);
+    f[n++] = RETURN(SECCOMP_RET_ALLOW);
+    f[n++] = STATEMENT(BPF_LD | BPF_W | BPF_ABS, at + 8 * (flags + 1));
+    f[n++] = JUMP(BPF_JMP | BPF_JSET | BPF_K, S_ISUID | S_ISGID, 0, 1);
+    f[n++] = FAIL(EPERM);
+    f[n++] = RETURN(SECCOMP_RET_ALLOW);
+    return n;
+}
 
 /* The low half of an argument is loaded: little-endian, and all that are looked at have 32 bits.
  * Jumps count from the next statement. */
@@ -156,6 +181,10 @@ static unsigned short write_filter(struct sock_filter *f, unsigned pid)
         f[n++] = IF_EQUAL(refused_ioctl[i], N_IOCTL - 1 - i, i + 1 == N_IOCTL);
     f[n++] = FAIL(EPERM);
     f[n++] = RETURN(SECCOMP_RET_ALLOW);
+    n = refuse_modes(f, n, SYS_openat, 2);
+#ifdef SYS_open
+    n = refuse_modes(f, n, SYS_open, 1);
+#endif
     for (unsigned i = 0; i < N_OWN; i++)
         f[n++] = IF_EQUAL(own_only[i], N_OWN - i, 0);
     f[n++] = RETURN(SECCOMP_RET_ALLOW);
