@@ -135,17 +135,12 @@ def run_hooks(model: Model, clean: str | Tokens, corrupt: str | Tokens | None, m
 
 
 def _of_all_layers(model: Model, point: str, source: Mapping[str, Floats]) -> Floats:
-    """A layer's value, with which those of all layers have the shape in common."""
-    value = None
-    for name in [f"blocks.{layer}.{_hook(point)}" for layer in range(model.info.n_layer)]:
-        if name not in source:
-            raise ValueError(f"over: the model has no {name}")
-        if value is not None and source[name].shape != value.shape:
+    """Layer 0's value, with which those of all layers have the shape in common."""
+    names = [f"blocks.{layer}.{_hook(point)}" for layer in range(model.info.n_layer)]
+    for name in names:
+        if source[name].shape != source[names[0]].shape:
             raise ValueError(f"over: {name} is not as wide as in layer 0")
-        value = source[name]
-    if value is None:
-        raise ValueError(f"over {point}: the model has no layers")
-    return value
+    return source[names[0]]
 
 
 def _hook(point: str) -> str:
