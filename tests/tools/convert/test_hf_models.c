@@ -128,11 +128,12 @@ static void print_step(FILE *to, const struct hf_step *s)
 
 static void print_family(FILE *to, const struct hf_family *f)
 {
-    fprintf(to, "%s\n  arch %s, %s, head %s%s%s%s%s%s%s%s%s%s", f->model_type, f->arch,
+    fprintf(to, "%s\n  arch %s, %s, head %s%s%s%s%s%s%s%s%s%s%s", f->model_type, f->arch,
             f->activation, f->head, f->tied ? ", tied" : "", f->windowed ? ", windowed" : "",
             f->states_head_dim ? ", states_head_dim" : "", f->partial_rope ? ", partial_rope" : "",
             f->resting_pairs ? ", resting_pairs" : "", f->experts ? ", experts" : "",
-            f->transposed_experts ? ", transposed_experts" : "", f->put.call ? ", put " : "",
+            f->transposed_experts ? ", transposed_experts" : "",
+            f->mixture_norms ? ", mixture_norms" : "", f->put.call ? ", put " : "",
             f->put.call ? f->put.name : "");
     if (f->program)
         fprintf(to, ", program %s", f->program);
