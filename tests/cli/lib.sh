@@ -28,7 +28,7 @@ report()
     failures=$((failures + 1))
     echo "not ok $number $1"
     sed 's/^/#   stdout: /' "$tmp/out" | head -n 8
-    sed 's/^/#   stderr: /' "$tmp/err" | head -n 8
+    sed 's/^/#   stderr: /' "$tmp/err" | head -n 60 # a sanitizer's report
     echo "#   exit code: $code"
 }
 

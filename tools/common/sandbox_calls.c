@@ -137,8 +137,8 @@ enum {
 #define RETURN(what) STATEMENT(BPF_RET | BPF_K, (what))
 #define FAIL(error) RETURN(SECCOMP_RET_ERRNO | (error))
 
-/* open() and openat() make no file that runs as its owner. Argument `flags` is in front of the mode, which
- * means nothing unless a file is made. */
+/* A file that `call` makes does not run as its owner. Argument `flags` is in front of the mode, which means
+ * nothing unless a file is made. */
 static unsigned short refuse_modes(struct sock_filter *f, unsigned short n, unsigned call,
                                    unsigned flags)
 {
