@@ -15,7 +15,7 @@ check() { # WHAT COMMAND...
 
 ninja -C "$build" -t query meson-internal__install >"$dir/asked"
 ninja -C "$build" -t query all >>"$dir/asked"
-check "ninja all and install build no test" eval '! sed "s|tests/mgpt$||" "$dir/asked" | grep -nE "tests?/|fuzz|-prereq"'
+check "ninja all and install build no test" eval '! grep -nE "tests?/|fuzz|-prereq" "$dir/asked"'
 
 /usr/bin/meson install -C "$build" --no-rebuild --destdir "$dir/root" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 (cd "$dir/root" && find . ! -type d) | sed 's|.*/||; /^mgpt-.*\.1$/d' | LC_ALL=C sort >"$dir/got"
